@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""iommulab's command line: one parser, a module for each verb."""
+
+import argparse
+import signal
+import sys
+
+from . import boot, build, doctor, patches, run, suites
+from .errors import INTERRUPTED, USAGE, LabError
+
+VERBS = (run, build, boot, doctor, suites, patches)
+
+EXIT_CODES = """\
+exit status:
+  0  everything went well
+  1  a test failed, or a patch does not apply
+  2  wrong usage
+  3  a build failed
+  4  skipped
+  5  the guest panicked, oopsed, or ended without its result
+  6  the guest did not finish in time
+  7  the host lacks something: a package, the network, disk space
+"""
+
+
+def parser():
+    top = argparse.ArgumentParser(
+        prog="iommulab",
+        description="Measure DMA-mapping contention in emulated machines "
+                    "with an Intel VT-d or Arm SMMUv3 IOMMU.",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    subparsers = top.add_subparsers(dest="verb", metavar="VERB",
+                                    title="verbs")
+    for module in VERBS:
+        module.add_parser(subparsers)
+    return top
+
+
+def main(argv=None):
+    top = parser()
+    args = top.parse_args(argv)
+    if not args.verb:
+        top.print_help(sys.stderr)
+        return USAGE
+    # kill(1) and a closed terminal end a run as cleanly as Ctrl-C does.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+    try:
+        return args.func(args)
+    except LabError as err:
+        print(f"iommulab: {err}", file=sys.stderr)
+        return err.code
+    except KeyboardInterrupt:
+        print("iommulab: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        sys.stderr.close()
+        return INTERRUPTED

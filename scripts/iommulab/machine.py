@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The emulated machines, and the command line that starts each of them.
+
+Everything QEMU or the guest could take from the host (time of day, random
+numbers, its own choice of devices) is fixed here, so that equal inputs give
+equal outputs.
+"""
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import paths
+from .errors import EnvError
+
+MAX_CPUS = 128
+
+# What each mode means is the kernel's business: these are its own options.
+MODES = {
+    "strict": ("iommu.passthrough=0", "iommu.strict=1"),
+    "lazy": ("iommu.passthrough=0", "iommu.strict=0"),
+    "passthrough": ("iommu.passthrough=1",),
+}
+
+# Files QEMU writes, relative to the folder it is started in.
+CONSOLE = "console.log"
+SERIAL = "serial.log"
+RESULTS = "result.jsonl"
+
+PORT = "iommulab-port"
+
+
+@dataclass(frozen=True)
+class Machine:
+    name: str
+    arch: str           # as the kernel's artefacts and command line name it
+    qemu: str
+    board: tuple
+    console: str
+    image: str          # the kernel image inside a kernel build tree
+    summary: str
+
+
+MACHINES = {m.name: m for m in (
+    Machine("vtd", "x86_64", "qemu-system-x86_64",
+            ("-M", "q35,hpet=off", "-cpu", "max",
+             "-device", "intel-iommu,intremap=on,aw-bits=48"),
+            "ttyS0", "arch/x86/boot/bzImage",
+            "Intel VT-d: q35 with intel-iommu"),
+    Machine("smmuv3", "arm64", "qemu-system-aarch64",
+            ("-M", "virt,gic-version=3,iommu=smmuv3,dtb-randomness=off",
+             "-cpu", "neoverse-n1"),
+            "ttyAMA0", "arch/arm64/boot/Image",
+            "Arm SMMUv3: virt with smmuv3"),
+)}
+
+
+@dataclass(frozen=True)
+class Files:
+    """What a guest is made of."""
+    qemu: Path
+    kernel: Path
+    initramfs: Path
+    firmware: tuple = ()
+
+
+def clock(cpus):
+    """(name, QEMU options) of the clock the guest lives by.
+
+    "functional": one instruction takes 1 ns on one clock that all vCPUs
+    share, and idle time is skipped.
+    """
+    return "functional", ("-accel", "tcg,thread=single",
+                          "-icount", "shift=0,sleep=off")
+
+
+def has_port(qemu):
+    """Whether this QEMU knows the lab port; nothing is executed to find out."""
+    try:
+        return PORT.encode() in Path(qemu).read_bytes()
+    except OSError:
+        return True     # not built yet: it will be ours
+
+
+def kernel_cmdline(machine, mode, extra=()):
+    """The guest kernel's command line: ours, the mode's, then the user's."""
+    source = paths.ROOT / "guest" / f"{machine.arch}.cmdline"
+    try:
+        lines = source.read_text().splitlines()
+    except OSError as err:
+        raise EnvError(f"{source}: {err.strerror}; the clone is incomplete")
+    words = [word for line in lines if not line.startswith("#")
+             for word in line.split()]
+    if not any(word.startswith("console=") for word in words):
+        words.append(f"console={machine.console}")
+    return " ".join([*words, *MODES.get(mode, ()), *extra])
+
+
+def argv(machine, cpus, files, cmdline, port, extra=()):
+    """The whole QEMU command, to be run inside the folder of the logs."""
+    if port:
+        channels = (
+            "-chardev", f"file,id=serial,path={SERIAL}",
+            "-serial", "chardev:serial",
+            "-chardev", f"file,id=console,path={CONSOLE}",
+            "-chardev", f"file,id=result,path={RESULTS}",
+            "-device", f"{PORT},console=console,result=result")
+    else:
+        channels = ("-chardev", f"file,id=serial,path={CONSOLE}",
+                    "-serial", "chardev:serial")
+    return [
+        str(files.qemu),
+        *(word for path in files.firmware for word in ("-L", str(path))),
+        "-nodefaults", "-no-user-config", "-no-reboot",
+        *clock(cpus)[1],
+        "-rtc", "base=2024-01-01T00:00:00,clock=vm", "-seed", "1",
+        "-display", "none", "-monitor", "none", "-nic", "none",
+        *machine.board,
+        "-smp", str(cpus), "-m", "1G",
+        "-device", "pci-testdev",
+        *channels,
+        "-kernel", str(files.kernel), "-initrd", str(files.initramfs),
+        "-append", cmdline,
+        *extra,
+    ]
+
+
+def shell(command, folder):
+    """The same as one line for a shell."""
+    where = shlex.quote(str(folder))
+    return f"mkdir -p {where} && cd {where} && {shlex.join(command)}"

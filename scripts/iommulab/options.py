@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Options that `run` and `boot` share, and what they stand for."""
+
+import argparse
+import hashlib
+import re
+import shlex
+from pathlib import Path
+
+from . import build, machine, paths
+from .errors import UsageError
+
+UNITS = {"ms": 0.001, "s": 1, "": 1, "m": 60, "min": 60}
+
+
+def one_of(valid, what):
+    """An argparse type: one of the valid words."""
+    def parse(word):
+        if word not in valid:
+            raise argparse.ArgumentTypeError(
+                f"unknown {what} '{word}' (valid: {', '.join(valid)})")
+        return word
+    return parse
+
+
+def list_of(parse):
+    """An argparse type: words separated by commas, each one once."""
+    def parse_all(text):
+        return list(dict.fromkeys(parse(word.strip())
+                                  for word in text.split(",")))
+    return parse_all
+
+
+def cpus(word):
+    """An argparse type: a number of vCPUs."""
+    if not word.isdecimal() or not 1 <= int(word) <= machine.MAX_CPUS:
+        raise argparse.ArgumentTypeError(
+            f"'{word}' is not a number of CPUs "
+            f"(valid: 1 to {machine.MAX_CPUS})")
+    return int(word)
+
+
+def seconds(text):
+    """An argparse type: 100ms, 2s, 5m; a bare number is seconds."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", text)
+    if not match or match[2] not in UNITS or not float(match[1]):
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is not a duration (valid: 100ms, 2s, 5m)")
+    return float(match[1]) * UNITS[match[2]]
+
+
+def positive(word):
+    """An argparse type: 1, 2, 3..."""
+    if not word.isdecimal() or not int(word):
+        raise argparse.ArgumentTypeError(f"'{word}' is not a number above 0")
+    return int(word)
+
+
+def add_common(parser):
+    guest = parser.add_argument_group("the guest")
+    guest.add_argument(
+        "--append", metavar="ARGS", action="append", default=[],
+        help="add to the guest kernel's command line")
+    guest.add_argument(
+        "--kernel", metavar="PATH", type=Path,
+        help="boot this kernel image, or the one in this kernel build tree")
+    guest.add_argument(
+        "--initramfs", metavar="PATH", type=Path,
+        help="use this initramfs instead of the lab's")
+    guest.add_argument(
+        "--qemu", metavar="PATH", type=Path,
+        help="use this QEMU, or the qemu-system-* in this folder; one "
+             "without the lab port reports over the serial console")
+    guest.add_argument(
+        "--qemu-opt", metavar="OPTS", action="append", default=[],
+        help="add to QEMU's command line; QEMU runs in the folder of its "
+             "logs, so give absolute paths")
+    guest.add_argument(
+        "--timeout", metavar="TIME", type=seconds,
+        help="host time one guest may take (default: 180 s and 6 s for "
+             "each CPU)")
+    out = parser.add_argument_group("output")
+    out.add_argument(
+        "--output", metavar="DIR", type=Path,
+        help="keep the folders of the guests here (default: build/results)")
+    out.add_argument(
+        "--keep", action="store_true",
+        help="keep the folder of an interrupted guest, and the serial log "
+             "of one that ended well")
+    out.add_argument(
+        "--dry-run", action="store_true",
+        help="print each command, quoted for a shell, and run none")
+
+
+def words(options):
+    """The words of a repeatable option that takes shell-quoted text."""
+    try:
+        return [word for text in options for word in shlex.split(text)]
+    except ValueError as err:
+        raise UsageError(f"cannot split {' '.join(options)!r}: {err}")
+
+
+def output(args):
+    return (args.output or paths.BUILD / "results").absolute()
+
+
+def files(args, machines, progress):
+    """{machine name: Files}, built first where they are ours to build."""
+    own = set()
+    for m in machines:
+        if not args.qemu:
+            own.add("qemu")
+        if not args.kernel:
+            own.add(f"kernel-{m.arch}")
+        if not args.initramfs:
+            own.add(f"initramfs-{m.arch}")
+    picked = {m.name: _files(args, m, len(machines)) for m in machines}
+    if own and not args.dry_run:
+        build.ensure(sorted(own), progress)
+    return picked
+
+
+def _files(args, m, count):
+    return machine.Files(
+        qemu=_pick(args.qemu, "--qemu", m.qemu, count)
+        or build.artefact(m.qemu),
+        kernel=_pick(args.kernel, "--kernel", m.image, count)
+        or build.artefact(f"kernel-{m.arch}"),
+        initramfs=_pick(args.initramfs, "--initramfs", f"{m.arch}.cpio",
+                        count)
+        or build.artefact(f"initramfs-{m.arch}"),
+        firmware=tuple(build.firmware_dirs()))
+
+
+def _pick(path, option, inside, count):
+    """The user's file: `path`, or `inside` it where it is a folder."""
+    if path is None:
+        return None
+    path = path.absolute()
+    if path.is_dir():
+        path = path / inside
+    elif count > 1:
+        raise UsageError(
+            f"{option} {path} is one file, but {count} machines are chosen; "
+            "choose one with --machine, or give a folder with "
+            f"{inside} and its like")
+    if not path.is_file():
+        raise UsageError(f"{option}: there is no file {path}")
+    return path
+
+
+def digest(path, known={}):
+    """sha256 of a file, computed once; None if it does not exist yet."""
+    if path not in known:
+        try:
+            with open(path, "rb") as f:
+                known[path] = hashlib.file_digest(f, "sha256").hexdigest()
+        except FileNotFoundError:
+            return None
+    return known[path]

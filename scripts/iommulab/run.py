@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""iommulab run: measure every machine, number of CPUs and mode asked for."""
+
+import hashlib
+import json
+import os
+import platform
+import shutil
+import sys
+import tempfile
+import threading
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from . import build, guest, machine, options, result, table
+from .errors import INTERRUPTED, OK, GuestError, LabError, UsageError
+from .progress import Progress, duration
+
+# Garry's unit: map 50 buffers of 4 KiB and copy 4 KiB into each, then unmap
+# the 50. `ms` and `warmup` are guest time; every 8th batch is timed.
+KNOBS = {"depth": 50, "size": 4096, "sg": 0, "dir": "bidi", "touch": 1,
+         "compute": 0, "xcpu": 0, "warmup": 10, "sample": 1}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One guest to run, with everything that decides its result."""
+    machine: machine.Machine
+    cpus: int
+    mode: str
+    workload: str
+    knobs: dict
+    files: machine.Files
+    port: bool
+    append: tuple
+    qemu_opts: tuple
+
+    @property
+    def label(self):
+        return (f"{self.machine.name} "
+                f"{self.cpus} CPU{'s' if self.cpus > 1 else ''} {self.mode}")
+
+    @property
+    def cmdline(self):
+        bench = ",".join(f"{k}:{v}" for k, v in self.knobs.items())
+        return machine.kernel_cmdline(
+            self.machine, self.mode,
+            ("iommulab.job=bench", f"iommulab.mode={self.mode}",
+             f"iommulab.bench={bench}", *self.append))
+
+    @property
+    def argv(self):
+        return machine.argv(self.machine, self.cpus, self.files,
+                            self.cmdline, self.port, self.qemu_opts)
+
+    @property
+    def binaries(self):
+        return {name: options.digest(getattr(self.files, name))
+                for name in ("qemu", "kernel", "initramfs")}
+
+    @property
+    def key(self):
+        """A hash of all that decides the result; not of where files lie."""
+        bare = replace(self, files=machine.Files("qemu", "kernel",
+                                                 "initramfs"))
+        text = json.dumps([bare.argv, self.workload, self.binaries])
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def folder(self):
+        return (f"{self.machine.name}-{self.cpus}-{self.mode}-"
+                f"{self.workload}-{self.key[:12]}")
+
+
+def add_parser(subparsers):
+    parser = subparsers.add_parser(
+        "run", help="measure map and unmap on the machines; the default "
+                    "comparison needs no options",
+        description="Boot one guest for each machine, number of CPUs and "
+                    "mode, let it map and unmap DMA buffers, and print a "
+                    "table. What is missing is installed and built first.")
+    what = parser.add_argument_group("what to measure")
+    what.add_argument(
+        "--machine", metavar="LIST", default=list(machine.MACHINES),
+        type=options.list_of(options.one_of(machine.MACHINES, "machine")),
+        help="any of: " + ", ".join(machine.MACHINES) + " (default: all)")
+    what.add_argument(
+        "--cpus", metavar="LIST", default=[1, 2, 4],
+        type=options.list_of(options.cpus),
+        help="numbers of CPUs, each 1 to 128 (default: 1,2,4)")
+    what.add_argument(
+        "--mode", metavar="LIST", default=list(machine.MODES),
+        type=options.list_of(options.one_of(machine.MODES, "mode")),
+        help="any of: " + ", ".join(machine.MODES) + " (default: all)")
+    what.add_argument(
+        "--workload", metavar="NAME", default="mapunmap",
+        type=options.one_of(result.WORKLOADS, "workload"),
+        help="one of: " + ", ".join(result.WORKLOADS)
+             + " (default: mapunmap)")
+    what.add_argument(
+        "--duration", metavar="TIME", type=options.seconds, default=0.1,
+        help="guest time each CPU is measured for, as 100ms or 2s "
+             "(default: 100ms)")
+    what.add_argument(
+        "--knob", metavar="KEY=VALUE", action="append", default=[],
+        help="set one of the benchmark's knobs: " + ", ".join(
+            f"{k}={v}" for k, v in KNOBS.items()))
+    options.add_common(parser)
+    parser.add_argument(
+        "--json", metavar="FILE",
+        help="write the result file here, anew after each cell; - prints it "
+             "instead of the table")
+    parser.add_argument(
+        "--jobs", metavar="N", type=options.positive,
+        help="guests to run at the same time (default: the host's CPUs)")
+    parser.add_argument(
+        "--resume", action="store_true",
+        help="take the results of earlier runs of the very same cells")
+    parser.set_defaults(func=main)
+
+
+def main(args):
+    progress = Progress()
+    if args.json not in (None, "-"):
+        parent = Path(args.json).absolute().parent
+        if not parent.is_dir():
+            raise UsageError(f"--json: there is no folder {parent}")
+    cells = plan(args, progress)
+    output = options.output(args)
+    if args.dry_run:
+        for cell in cells:
+            print(machine.shell(cell.argv, output / cell.folder))
+        return OK
+    batch = Batch(args, output, cells, progress)
+    try:
+        batch.measure()
+    except KeyboardInterrupt:
+        batch.report()
+        return INTERRUPTED
+    return batch.report()
+
+
+def plan(args, progress):
+    """The cells, in the order of the table."""
+    knobs = _knobs(args)
+    machines = [machine.MACHINES[name] for name in args.machine]
+    files = options.files(args, machines, progress)
+    append, extra = options.words(args.append), options.words(args.qemu_opt)
+    return [Cell(m, cpus, mode, args.workload, {"threads": cpus, **knobs},
+                 files[m.name], machine.has_port(files[m.name].qemu),
+                 tuple(append), tuple(extra))
+            for m in machines for cpus in args.cpus for mode in args.mode]
+
+
+def _knobs(args):
+    knobs = {"ms": max(1, round(args.duration * 1000)), **KNOBS}
+    for text in args.knob:
+        key, _, value = text.partition("=")
+        if key not in KNOBS or not value:
+            raise UsageError(f"unknown knob '{text}' "
+                             f"(valid: {', '.join(KNOBS)}, each as KEY=VALUE)")
+        if isinstance(KNOBS[key], int):
+            if not value.isdecimal():
+                raise UsageError(f"knob {key}: '{value}' is not a number")
+            value = int(value)
+        knobs[key] = value
+    return knobs
+
+
+class Batch:
+    """The cells of one run and what has become of them."""
+
+    def __init__(self, args, output, cells, progress):
+        self.args = args
+        self.output = output
+        self.cells = cells
+        self.progress = progress
+        self.sources = build.provenance()
+        self.stop = threading.Event()
+        self.finished = {}          # Cell.key -> cell of the result file
+        self.failed = {}            # Cell.key -> LabError
+        self.running = {}           # Cell.key -> Cell, in order of start
+
+    def measure(self):
+        """Run all cells, some at a time. Ctrl-C ends the running guests."""
+        self.output.mkdir(parents=True, exist_ok=True)
+        self.progress.count(len(self.cells))
+        jobs = self.args.jobs or len(os.sched_getaffinity(0))
+        pool = ThreadPoolExecutor(jobs)
+        todo = {pool.submit(self._one, cell): cell for cell in self.cells}
+        try:
+            while todo:
+                ended, _ = wait(todo, 0.5, FIRST_COMPLETED)
+                for future in ended:
+                    self._account(todo.pop(future), future)
+                self.progress.step(", ".join(
+                    c.label for c in list(self.running.values())))
+        finally:
+            self.stop.set()
+            pool.shutdown(cancel_futures=True)
+            self.progress.end()
+
+    def report(self):
+        """Print what there is; return the exit code."""
+        cells = self._cells()
+        left = len(self.cells) - len(self.finished) - len(self.failed)
+        if self.args.json == "-":
+            json.dump(result.document(cells), sys.stdout, indent=1)
+            print()
+        else:
+            failures = [(c.machine.name, c.cpus, c.mode,
+                         _word(self.failed[c.key]))
+                        for c in self.cells if c.key in self.failed]
+            print(table.render(cells, failures, left))
+            print(f"\nResults: {self.output}")
+        if self.failed:
+            return next(iter(self.failed.values())).code
+        if any(c["provenance"]["findings"] for c in cells):
+            return GuestError.code
+        return OK
+
+    def _account(self, cell, future):
+        """Book a finished cell; called in the main thread only."""
+        try:
+            data, spent = future.result()
+        except LabError as err:
+            self.failed[cell.key] = err
+            self.progress.failed(f"{cell.label}: {err}")
+            return
+        self.finished[cell.key] = data
+        if self.args.json not in (None, "-"):
+            result.write(self.args.json, result.document(self._cells()))
+        self.progress.done("{}: {:.0f} operations per CPU per s, {}".format(
+            cell.label, data["ops_per_cpu_per_s"], spent))
+        for text in data["provenance"]["findings"]:
+            self.progress.note(f"{cell.label}: doubtful, the log has: {text}")
+
+    def _cells(self):
+        return [self.finished[c.key] for c in self.cells
+                if c.key in self.finished]
+
+    def _one(self, cell):
+        """(cell of the result file, how it was got), in a worker thread."""
+        final = self.output / cell.folder
+        if self.args.resume:
+            data = _earlier(final)
+            if data:
+                return data, "from an earlier run"
+        self.running[cell.key] = cell
+        # Work in a folder of its own, and let it take the name of the cell
+        # only when all in it is true.
+        work = Path(tempfile.mkdtemp(dir=self.output,
+                                     prefix=f"{cell.folder}.part-"))
+        work.chmod(0o755)
+        try:
+            return self._guest(cell, work, final)
+        except LabError as err:
+            _rename(work, final.with_name(final.name + ".failed"))
+            raise type(err)(str(err).replace(str(work),
+                                             f"{final}.failed")) from None
+        finally:
+            self.running.pop(cell.key)
+            if work.exists() and not self.args.keep:
+                shutil.rmtree(work, ignore_errors=True)
+
+    def _guest(self, cell, work, final):
+        (work / "cmd").write_text(machine.shell(cell.argv, final) + "\n")
+        outcome = guest.run(
+            cell.argv, work,
+            self.args.timeout or guest.default_timeout(cell.cpus),
+            "bench", self.stop)
+        line = outcome.line("bench")
+        wrong = result.bench_errors(line)
+        if wrong:
+            raise GuestError(f"the guest's result makes no sense: {wrong[0]}"
+                             f"\n  log: {work / machine.RESULTS}")
+        data = result.cell(
+            cell.machine.name, cell.cpus, cell.mode, cell.workload,
+            cell.knobs, machine.clock(cell.cpus)[0], [result.sample(line)],
+            self._provenance(cell, outcome))
+        result.write(work / "result.json", result.document([data]))
+        if not self.args.keep and cell.port:
+            (work / machine.SERIAL).unlink(missing_ok=True)
+        _rename(work, final)
+        return data, duration(outcome.seconds)
+
+    def _provenance(self, cell, outcome):
+        return {"cell": cell.key, "sources": self.sources,
+                "binaries": cell.binaries, "qemu_argv": cell.argv,
+                "kernel_cmdline": cell.cmdline, "host": _host(),
+                "findings": [f"{f.kind}: {f.text}"
+                             for f in outcome.findings],
+                **result.STATEMENT}
+
+
+def _earlier(folder):
+    """The finished cell in this folder, if there is a valid one."""
+    try:
+        data = json.loads((folder / "result.json").read_text())
+    except (OSError, ValueError):
+        return None
+    if result.errors(data) or len(data["cells"]) != 1:
+        return None
+    return data["cells"][0]
+
+
+def _rename(source, target):
+    """Put a folder in the place of another."""
+    if target.exists():
+        old = tempfile.mkdtemp(dir=target.parent, prefix=f"{target.name}.old-")
+        os.rename(target, old)
+        os.rename(source, target)
+        shutil.rmtree(old, ignore_errors=True)
+    else:
+        os.rename(source, target)
+
+
+def _word(err):
+    """A failure as the table shows it."""
+    return {5: "GUEST FAILED", 6: "TIMEOUT"}.get(err.code, "FAILED")
+
+
+def _host():
+    return {"system": platform.system(), "release": platform.release(),
+            "machine": platform.machine(), "cpus": os.cpu_count(),
+            "python": platform.python_version()}
