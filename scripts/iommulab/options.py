@@ -106,42 +106,61 @@ def output(args):
 
 def files(args, machines, progress):
     """{machine name: Files}, built first where they are ours to build."""
-    own = set()
-    for m in machines:
-        if not args.qemu:
-            own.add("qemu")
-        if not args.kernel:
-            own.add(f"kernel-{m.arch}")
-        if not args.initramfs:
-            own.add(f"initramfs-{m.arch}")
-    picked = {m.name: _files(args, m, len(machines)) for m in machines}
+    picked = {m.name: (_pick(args.qemu, "--qemu", m.qemu, machines),
+                       _pick(args.kernel, "--kernel", m.image, machines),
+                       _pick(args.initramfs, "--initramfs",
+                             f"initramfs-{m.arch}.cpio", machines))
+              for m in machines}
+    own = {name for m in machines for given, name in zip(
+        picked[m.name],
+        ("qemu", f"kernel-{m.arch}", f"initramfs-{m.arch}")) if not given}
     if own and not args.dry_run:
         build.ensure(sorted(own), progress)
-    return picked
+    artefact = _planned if args.dry_run else build.artefact
+    found = {}
+    for m in machines:
+        qemu, kernel, initramfs = picked[m.name]
+        found[m.name] = machine.Files(
+            qemu or artefact(m.qemu),
+            kernel or artefact(f"kernel-{m.arch}"),
+            initramfs or artefact(f"initramfs-{m.arch}"),
+            tuple(build.firmware_dirs()))
+    return found
 
 
-def _files(args, m, count):
-    return machine.Files(
-        qemu=_pick(args.qemu, "--qemu", m.qemu, count)
-        or build.artefact(m.qemu),
-        kernel=_pick(args.kernel, "--kernel", m.image, count)
-        or build.artefact(f"kernel-{m.arch}"),
-        initramfs=_pick(args.initramfs, "--initramfs", f"{m.arch}.cpio",
-                        count)
-        or build.artefact(f"initramfs-{m.arch}"),
-        firmware=tuple(build.firmware_dirs()))
+def _planned(name):
+    """Where artefact() will be once it is built."""
+    folder, file = build.FILES[name]
+    return paths.OUT / folder / file
 
 
-def _pick(path, option, inside, count):
+def provenance(args):
+    """What the build knows about its artefacts, where they are in use."""
+    known = build.provenance()
+    for given, part in ((args.qemu, "qemu"), (args.kernel, "linux")):
+        if given:
+            known["sources"].pop(part, None)
+    used = {"qemu": not args.qemu, "kernel": not args.kernel,
+            "initramfs": not args.initramfs}
+    known["artefacts"] = {name: value
+                          for name, value in known["artefacts"].items()
+                          if used.get(name.partition("-")[0])}
+    if args.kernel:
+        known["config"] = {}
+    return known
+
+
+def _pick(path, option, inside, machines):
     """The user's file: `path`, or `inside` it where it is a folder."""
     if path is None:
         return None
     path = path.absolute()
     if path.is_dir():
         path = path / inside
-    elif count > 1:
+    elif len(machines) > 1:
         raise UsageError(
-            f"{option} {path} is one file, but {count} machines are chosen; "
+            f"{option} {path} is one file, but {len(machines)} machines are "
+            "chosen; "
             "choose one with --machine, or give a folder with "
             f"{inside} and its like")
     if not path.is_file():

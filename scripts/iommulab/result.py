@@ -138,9 +138,9 @@ def bench_errors(line):
 CELL_KEYS = {"machine", "cpus", "mode", "workload", "knobs", "clock",
              "ops_per_cpu_per_s", "latency_ns", "samples", "provenance"}
 SAMPLE_KEYS = {"device", "domain", "threads", "map", "unmap"}
-PROVENANCE_KEYS = {"cell", "sources", "binaries", "qemu_argv",
-                   "kernel_cmdline", "host", "findings", "modelled",
-                   "measured", "calibrated"}
+PROVENANCE_KEYS = {"cell", "sources", "artefacts", "config", "binaries",
+                   "qemu_argv", "kernel_cmdline", "host", "findings",
+                   "modelled", "measured", "calibrated"}
 
 
 def _cell(item, path, found):
@@ -223,7 +223,7 @@ def _provenance(item, path, found):
     for key in ("cell", "kernel_cmdline", "modelled", "measured",
                 "calibrated"):
         _text(item[key], f"{path}.{key}", found)
-    for key in ("sources", "binaries", "host"):
+    for key in ("sources", "artefacts", "config", "binaries", "host"):
         if not isinstance(item[key], dict):
             found.append(f"{path}.{key}: not an object")
     for key in ("qemu_argv", "findings"):

@@ -13,12 +13,12 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from . import build, guest, machine, options, result, table
+from . import guest, machine, options, result, table
 from .errors import INTERRUPTED, OK, GuestError, LabError, UsageError
 from .progress import Progress, duration
 
 # Garry's unit: map 50 buffers of 4 KiB and copy 4 KiB into each, then unmap
-# the 50. `ms` and `warmup` are guest time; every 8th batch is timed.
+# the 50. `warmup` is ms of guest time; every `sample`th batch is timed.
 KNOBS = {"depth": 50, "size": 4096, "sg": 0, "dir": "bidi", "touch": 1,
          "compute": 0, "xcpu": 0, "warmup": 10, "sample": 1}
 
@@ -176,7 +176,7 @@ class Batch:
         self.output = output
         self.cells = cells
         self.progress = progress
-        self.sources = build.provenance()
+        self.known = options.provenance(args)
         self.stop = threading.Event()
         self.finished = {}          # Cell.key -> cell of the result file
         self.failed = {}            # Cell.key -> LabError
@@ -286,7 +286,7 @@ class Batch:
         return data, duration(outcome.seconds)
 
     def _provenance(self, cell, outcome):
-        return {"cell": cell.key, "sources": self.sources,
+        return {"cell": cell.key, **self.known,
                 "binaries": cell.binaries, "qemu_argv": cell.argv,
                 "kernel_cmdline": cell.cmdline, "host": _host(),
                 "findings": [f"{f.kind}: {f.text}"
