@@ -1,0 +1,502 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * /init of the guest: run the one job that the kernel command line names,
+ * report it as lines of JSON and end the machine.
+ *
+ * Lines go to the lab port.  Without one (physical machine, upstream QEMU)
+ * they go to the console, between the messages of the kernel, and the
+ * machine is powered off.
+ *
+ *   iommulab.job=ready|bench       ready: report that the guest is up, no more
+ *   iommulab.device=VVVV:DDDD      PCI device to map for
+ *   iommulab.bench=KEY:VALUE,...   see bench_keys
+ */
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/iommulab.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/klog.h>
+#include <sys/mount.h>
+#include <sys/reboot.h>
+#include <sys/utsname.h>
+#include <termios.h>
+#include <unistd.h>
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+
+#define PCI_DEVICES "/sys/bus/pci/devices"
+#define BENCH_DRIVER "iommulab_bench"
+
+/* What the command line asks for. */
+struct job {
+	bool bench;
+	unsigned int vendor;
+	unsigned int device;
+	struct iommulab_bench arg;
+};
+
+static int port_fd = -1;
+static int console_fd = -1;
+
+/* Write all of it, or return false. */
+static bool write_all(int fd, const char *s, size_t n)
+{
+	while (n) {
+		ssize_t done = write(fd, s, n);
+
+		if (done < 0 && errno == EINTR)
+			continue;
+		if (done <= 0)
+			return false;
+		s += done;
+		n -= done;
+	}
+	return true;
+}
+
+/* Put one line, which ends in a newline, where the host looks for it. */
+static void put_line(const char *line)
+{
+	size_t n = strlen(line);
+
+	if (port_fd >= 0 && write_all(port_fd, line, n))
+		return;
+	if (console_fd >= 0 && write_all(console_fd, line, n))
+		tcdrain(console_fd);
+}
+
+static void put_string(FILE *f, const char *s)
+{
+	fputc('"', f);
+	for (; *s; s++) {
+		unsigned char c = *s;
+
+		if (c < ' ' || c > '~')
+			fprintf(f, "\\u%04x", c);
+		else if (c == '"' || c == '\\')
+			fprintf(f, "\\%c", c);
+		else
+			fputc(c, f);
+	}
+	fputc('"', f);
+}
+
+/* End the machine; the simulator exits with the status. */
+static void __attribute__((noreturn)) finish(int status)
+{
+	uint32_t code = status;
+	char line[64];
+
+	snprintf(line, sizeof(line), "{\"iommulab\":\"exit\",\"status\":%d}\n",
+		 status);
+	put_line(line);
+
+	if (port_fd < 0 || ioctl(port_fd, IOMMULAB_IOC_EXIT, &code))
+		reboot(RB_POWER_OFF);
+	for (;;)
+		pause();
+}
+
+/* Report an error in one line and end the machine with status 1. */
+static void __attribute__((noreturn, format(printf, 1, 2)))
+fail(const char *format, ...)
+{
+	char message[1024], line[8192];
+	va_list ap;
+	FILE *f;
+
+	va_start(ap, format);
+	vsnprintf(message, sizeof(message), format, ap);
+	va_end(ap);
+
+	f = fmemopen(line, sizeof(line), "w");
+	if (f) {
+		fputs("{\"iommulab\":\"error\",\"message\":", f);
+		put_string(f, message);
+		fputs("}\n", f);
+		fclose(f);
+		put_line(line);
+	}
+	finish(1);
+}
+
+static void mount_on(const char *type, const char *dir)
+{
+	if (mount(type, dir, type, 0, NULL) && errno != EBUSY)
+		fail("cannot mount %s on %s: %s", type, dir, strerror(errno));
+}
+
+static void set_up(void)
+{
+	/* First, so that there is somewhere to complain. */
+	if (!mount("devtmpfs", "/dev", "devtmpfs", 0, NULL))
+		port_fd = open("/dev/iommulab", O_WRONLY | O_CLOEXEC);
+	console_fd = open("/dev/console", O_WRONLY | O_NOCTTY | O_CLOEXEC);
+
+	mount_on("proc", "/proc");
+	mount_on("sysfs", "/sys");
+	mount_on("debugfs", "/sys/kernel/debug");
+}
+
+/* Read a file of one line, without its end; false if there is none. */
+static bool read_line(const char *path, char *s, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n;
+
+	if (fd < 0)
+		return false;
+	n = read(fd, s, size - 1);
+	close(fd);
+	if (n < 0)
+		return false;
+	s[n] = '\0';
+	s[strcspn(s, "\n")] = '\0';
+	return true;
+}
+
+static bool write_file(const char *path, const char *s)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	bool ok;
+
+	if (fd < 0)
+		return false;
+	ok = write_all(fd, s, strlen(s));
+	close(fd);
+	return ok;
+}
+
+static const char *const dirs[] = {
+	[IOMMULAB_BENCH_TO_DEVICE] = "to",
+	[IOMMULAB_BENCH_FROM_DEVICE] = "from",
+	[IOMMULAB_BENCH_BIDIRECTIONAL] = "bidi",
+};
+
+static const struct bench_key {
+	const char *name;
+	size_t offset;
+	uint32_t flag;		/* the key sets this flag */
+} bench_keys[] = {
+	{ "threads", offsetof(struct iommulab_bench, threads), 0 },
+	{ "ms", offsetof(struct iommulab_bench, duration_ms), 0 },
+	{ "warmup", offsetof(struct iommulab_bench, warmup_ms), 0 },
+	{ "depth", offsetof(struct iommulab_bench, depth), 0 },
+	{ "size", offsetof(struct iommulab_bench, size), 0 },
+	{ "sg", offsetof(struct iommulab_bench, sg), 0 },
+	{ "dir", offsetof(struct iommulab_bench, dir), 0 },
+	{ "compute", offsetof(struct iommulab_bench, compute_ns), 0 },
+	{ "touch", offsetof(struct iommulab_bench, flags),
+	  IOMMULAB_BENCH_TOUCH },
+	{ "xcpu", offsetof(struct iommulab_bench, flags),
+	  IOMMULAB_BENCH_XCPU },
+	{ "sample", offsetof(struct iommulab_bench, sample), 0 },
+};
+
+static uint32_t parse_number(const char *key, const char *s)
+{
+	unsigned long value;
+	char *end;
+
+	errno = 0;
+	value = strtoul(s, &end, 10);
+	if (!isdigit((unsigned char)*s) || *end || errno || value > UINT32_MAX)
+		fail("iommulab.bench: %s: \"%s\" is not a number", key, s);
+	return value;
+}
+
+static uint32_t parse_dir(const char *s)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
+		if (!strcmp(s, dirs[i]))
+			return i;
+	}
+	fail("iommulab.bench: dir: \"%s\" is none of to, from, bidi", s);
+}
+
+static void parse_bench_key(struct iommulab_bench *arg, const char *key,
+			    const char *value)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(bench_keys); i++) {
+		const struct bench_key *k = &bench_keys[i];
+		uint32_t *field = (uint32_t *)((char *)arg + k->offset);
+		uint32_t number;
+
+		if (strcmp(key, k->name))
+			continue;
+
+		number = field == &arg->dir ? parse_dir(value)
+					    : parse_number(key, value);
+		if (!k->flag)
+			*field = number;
+		else if (number > 1)
+			fail("iommulab.bench: %s: must be 0 or 1", key);
+		else if (number)
+			*field |= k->flag;
+		else
+			*field &= ~k->flag;
+		return;
+	}
+	fail("iommulab.bench: unknown key \"%s\"", key);
+}
+
+static void parse_bench(struct iommulab_bench *arg, char *s)
+{
+	char *item, *value;
+
+	while ((item = strsep(&s, ","))) {
+		value = strchr(item, ':');
+		if (!value)
+			fail("iommulab.bench: \"%s\" is not KEY:VALUE", item);
+		*value++ = '\0';
+		parse_bench_key(arg, item, value);
+	}
+}
+
+static void parse_device(struct job *job, const char *s)
+{
+	int end = 0;
+
+	if (sscanf(s, "%4x:%4x%n", &job->vendor, &job->device, &end) != 2 ||
+	    s[end])
+		fail("iommulab.device: \"%s\" is not VVVV:DDDD", s);
+}
+
+static void parse_option(struct job *job, const char *key, char *value)
+{
+	if (!strcmp(key, "job")) {
+		job->bench = !strcmp(value, "bench");
+		if (!job->bench && strcmp(value, "ready"))
+			fail("iommulab.job: \"%s\" is none of ready, bench",
+			     value);
+	} else if (!strcmp(key, "device")) {
+		parse_device(job, value);
+	} else if (!strcmp(key, "bench")) {
+		parse_bench(&job->arg, value);
+	} else if (strcmp(key, "mode")) {
+		/* The mode is for the kernel, by options of its own. */
+		fail("unknown option iommulab.%s", key);
+	}
+}
+
+/* Defaults, then what the kernel command line says. */
+static void parse_cmdline(struct job *job)
+{
+	char cmdline[4096], *s = cmdline, *item, *value;
+
+	*job = (struct job) {
+		/* QEMU's pci-testdev: a function without a driver. */
+		.vendor = 0x1b36,
+		.device = 0x0005,
+		.arg = {
+			.threads = sysconf(_SC_NPROCESSORS_ONLN),
+			.duration_ms = 200,
+			.warmup_ms = 20,
+			.depth = 50,
+			.size = 4096,
+			.dir = IOMMULAB_BENCH_TO_DEVICE,
+			.flags = IOMMULAB_BENCH_TOUCH,
+			.sample = 16,
+		},
+	};
+
+	if (!read_line("/proc/cmdline", cmdline, sizeof(cmdline)))
+		fail("cannot read the kernel command line");
+
+	while ((item = strsep(&s, " "))) {
+		if (strncmp(item, "iommulab.", 9))
+			continue;
+		item += 9;
+		value = strchr(item, '=');
+		if (!value)
+			fail("iommulab.%s needs a value", item);
+		*value++ = '\0';
+		parse_option(job, item, value);
+	}
+}
+
+static void report_ready(void)
+{
+	struct utsname uts;
+	char line[256];
+
+	uname(&uts);
+	snprintf(line, sizeof(line),
+		 "{\"iommulab\":\"ready\",\"kernel\":\"%s\",\"cpus\":%ld}\n",
+		 uts.release, sysconf(_SC_NPROCESSORS_ONLN));
+	put_line(line);
+}
+
+/* The hexadecimal number in a file of a PCI device's folder, or -1. */
+static long pci_id(const char *address, const char *file)
+{
+	char path[PATH_MAX], s[32];
+
+	snprintf(path, sizeof(path), PCI_DEVICES "/%s/%s", address, file);
+	if (!read_line(path, s, sizeof(s)))
+		return -1;
+	return strtol(s, NULL, 16);
+}
+
+/* The address of the first device with the job's identifiers. */
+static const char *find_device(const struct job *job)
+{
+	struct dirent **entries;
+	int n = scandir(PCI_DEVICES, &entries, NULL, alphasort);
+
+	for (int i = 0; i < n; i++) {
+		const char *name = entries[i]->d_name;
+
+		if (name[0] != '.' &&
+		    pci_id(name, "vendor") == (long)job->vendor &&
+		    pci_id(name, "device") == (long)job->device)
+			return name;
+	}
+	fail("no PCI device %04x:%04x", job->vendor, job->device);
+}
+
+static void bind_device(const char *address)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), PCI_DEVICES "/%s/driver_override",
+		 address);
+	if (!write_file(path, BENCH_DRIVER))
+		fail("cannot set the driver of %s: %s", address,
+		     strerror(errno));
+
+	/* Fails if it has none. */
+	snprintf(path, sizeof(path), PCI_DEVICES "/%s/driver/unbind", address);
+	write_file(path, address);
+
+	if (!write_file("/sys/bus/pci/drivers/" BENCH_DRIVER "/bind", address))
+		fail("cannot bind %s to " BENCH_DRIVER ": %s", address,
+		     strerror(errno));
+}
+
+/* The kernel's last words about the benchmark, or NULL. */
+static const char *kernel_message(void)
+{
+	static char log[4096];
+	char *message = NULL, *next = log;
+	int n = klogctl(3, log, sizeof(log) - 1);
+
+	if (n < 0)
+		return NULL;
+	log[n] = '\0';
+	while ((next = strstr(next, BENCH_DRIVER " ")))
+		message = next++;
+	if (message)
+		message[strcspn(message, "\n")] = '\0';
+	return message;
+}
+
+static void put_hist(FILE *f, const char *name,
+		     const struct iommulab_bench_hist *hist)
+{
+	const char *comma = "";
+
+	fprintf(f, ",\"%s\":{\"count\":%llu,\"sum_ns\":%llu,\"max_ns\":%llu,"
+		"\"hist\":[", name, hist->count, hist->sum_ns, hist->max_ns);
+	for (unsigned int i = 0; i < IOMMULAB_HIST_BUCKETS; i++) {
+		unsigned long long lower = i;
+
+		if (!hist->bucket[i])
+			continue;
+		if (i >= 8)
+			lower = (8ULL + i % 8) << (i / 8 - 1);
+		fprintf(f, "%s[%llu,%llu]", comma, lower, hist->bucket[i]);
+		comma = ",";
+	}
+	fputs("]}", f);
+}
+
+static void report_bench(const char *address, const struct iommulab_bench *arg,
+			 const struct iommulab_bench_thread *threads)
+{
+	char path[PATH_MAX], domain[32], *line;
+	size_t size;
+	FILE *f;
+
+	snprintf(path, sizeof(path), PCI_DEVICES "/%s/iommu_group/type",
+		 address);
+	if (!read_line(path, domain, sizeof(domain)))
+		strcpy(domain, "none");
+
+	f = open_memstream(&line, &size);
+	if (!f)
+		fail("out of memory");
+	fprintf(f, "{\"iommulab\":\"bench\",\"device\":\"%s\",\"domain\":\"%s\","
+		"\"size\":%u,\"depth\":%u,\"sg\":%u,\"dir\":\"%s\","
+		"\"threads\":[", address, domain, arg->size, arg->depth,
+		arg->sg, dirs[arg->dir]);
+	for (unsigned int i = 0; i < arg->threads; i++)
+		fprintf(f, "%s{\"cpu\":%u,\"ops\":%llu,\"ns\":%llu}",
+			i ? "," : "", threads[i].cpu, threads[i].ops,
+			threads[i].ns);
+	fputs("]", f);
+	put_hist(f, "map", &arg->map);
+	put_hist(f, "unmap", &arg->unmap);
+	fputs("}\n", f);
+	if (fclose(f))
+		fail("out of memory");
+
+	put_line(line);
+	free(line);
+}
+
+static void run_bench(struct job *job)
+{
+	struct iommulab_bench *arg = &job->arg;
+	struct iommulab_bench_thread *threads;
+	const char *address = find_device(job);
+	char path[PATH_MAX];
+	int fd;
+
+	bind_device(address);
+
+	snprintf(path, sizeof(path), "/sys/kernel/debug/iommulab/%s", address);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		fail("cannot open %s: %s", path, strerror(errno));
+
+	threads = calloc(arg->threads ?: 1, sizeof(*threads));
+	if (!threads)
+		fail("no memory for the results of %u threads", arg->threads);
+	arg->results = (uintptr_t)threads;
+
+	if (ioctl(fd, IOMMULAB_IOC_BENCH, arg)) {
+		int error = errno;
+		const char *message = kernel_message();
+
+		fail("benchmark failed: %s%s%s", strerror(error),
+		     message ? ": " : "", message ?: "");
+	}
+	close(fd);
+
+	report_bench(address, arg, threads);
+	free(threads);
+}
+
+int main(void)
+{
+	struct job job;
+
+	set_up();
+	parse_cmdline(&job);
+	report_ready();
+	if (job.bench)
+		run_bench(&job);
+	finish(0);
+}
