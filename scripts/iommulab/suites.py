@@ -147,7 +147,7 @@ def execute(program):
             tally = parse(program.name, output, process.returncode)
         except subprocess.TimeoutExpired:
             output = _end(process)
-            tally = parse(program.name, output, 0)
+            tally = parse(program.name, output, None)
             tally.failed.append(
                 f"{program.name}: not done within {program.timeout} s")
         finally:
@@ -176,7 +176,8 @@ RESULT = re.compile(r"(not )?ok\b\s*\d*\s*(?:- )?(.*?)"
 
 
 def parse(name, output, status):
-    """Count the cases in a program's TAP output."""
+    """Count the cases in a program's TAP output. `status` is its exit status;
+    None if it was not let to its end."""
     tally = Tally()
     plan = None
     for line in output.splitlines():
@@ -198,7 +199,9 @@ def parse(name, output, status):
         elif line.startswith("Bail out!"):
             tally.failed.append(f"{name}: {line}")
     seen = tally.passed + len(tally.failed) + len(tally.skipped)
-    if status == SKIP_STATUS and not seen:
+    if status is None:
+        pass
+    elif status == SKIP_STATUS and not seen:
         tally.skipped.append(f"{name}: skipped itself")
     elif status and not tally.failed:
         tally.failed.append(f"{name}: ended with status {status}")
