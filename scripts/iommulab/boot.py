@@ -34,7 +34,7 @@ def main(args):
     files = options.files(args, [m], progress)[m.name]
     port = machine.has_port(files.qemu)
     cmdline = machine.kernel_cmdline(
-        m, args.mode, ("iommulab.job=ready", *options.words(args.append)))
+        m, args.mode, ("iommulab.job=ready", *args.append))
     argv = machine.argv(m, args.cpus, files, cmdline, port,
                         options.words(args.qemu_opt))
     folder = options.output(args) / f"boot-{m.name}-{args.cpus}-{args.mode}"

@@ -2,11 +2,12 @@
 """iommulab's command line: one parser, a module for each verb."""
 
 import argparse
+import os
 import signal
 import sys
 
 from . import boot, build, doctor, patches, run, suites
-from .errors import INTERRUPTED, USAGE, LabError
+from .errors import ENVIRONMENT, INTERRUPTED, USAGE, LabError
 
 VERBS = (run, build, boot, doctor, suites, patches)
 
@@ -55,5 +56,10 @@ def main(argv=None):
         print("iommulab: interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        sys.stderr.close()
+        # Whoever read our output has gone; nothing more can be said.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return INTERRUPTED
+    except OSError as err:
+        print(f"iommulab: {err.filename or 'the host'}: {err.strerror}",
+              file=sys.stderr)
+        return ENVIRONMENT

@@ -47,32 +47,34 @@ def run(argv, folder, timeout, want, stop=None):
     line) or Stopped; whatever happens, no process is left behind.
     """
     seconds, ready, status = _execute(argv, folder, timeout, stop)
-    console, serial, qemu = (_read(folder / name) for name in (
-        machine.CONSOLE, machine.SERIAL, QEMU_LOG))
-    log = machine.CONSOLE if console or not serial else machine.SERIAL
-    text = console or serial
+    logs = {name: _read(folder / name)
+            for name in (machine.CONSOLE, machine.SERIAL, QEMU_LOG)}
+    # The console to show: the lab port's, unless the guest did not get so far.
+    log = machine.CONSOLE if logs[machine.CONSOLE] or not \
+        logs[machine.SERIAL] else machine.SERIAL
 
-    findings = logscan.scan(text) + logscan.scan(qemu)
-    fatal = next((f for f in findings if f.fatal), None)
-    if fatal:
-        name = QEMU_LOG if fatal.text in qemu else log
-        raise GuestError(_explain(f"{_what(fatal.kind)}: {fatal.text}",
-                                  folder / name))
+    # The same line may be on both consoles.
+    findings = {f.text: (name, f) for name, text in reversed(logs.items())
+                for f in logscan.scan(text)}.values()
+    for name, finding in findings:
+        if finding.fatal:
+            raise GuestError(_explain(
+                f"{_what(finding.kind)}: {finding.text}", folder / name))
     if status is None:
         raise GuestTimeout(_explain(
             f"the guest did not finish within {timeout:g} s", folder / log))
 
-    lines = _result_lines(folder, text, log)
+    lines = _result_lines(folder, logs[log], log)
     error = next((l for l in lines if l["iommulab"] == "error"), None)
     if error:
         raise GuestError(_explain(
             f"the guest reports an error: {error.get('message')}",
             folder / log))
-    outcome = Outcome(seconds, ready, lines, findings)
+    outcome = Outcome(seconds, ready, lines, [f for _, f in findings])
     if not outcome.line(want):
         if status:
             raise GuestError(_explain(_died(status), folder / (
-                QEMU_LOG if qemu.strip() else log)))
+                QEMU_LOG if logs[QEMU_LOG].strip() else log)))
         raise GuestError(_explain(
             f"the guest ended without its {want} line", folder / log))
     end = outcome.line("exit")

@@ -101,7 +101,10 @@ def words(options):
 
 
 def output(args):
-    return (args.output or paths.BUILD / "results").absolute()
+    folder = (args.output or paths.BUILD / "results").absolute()
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"--output: {folder} is not a folder")
+    return folder
 
 
 def files(args, machines, progress):

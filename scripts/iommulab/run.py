@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """iommulab run: measure every machine, number of CPUs and mode asked for."""
 
+import functools
 import hashlib
 import json
 import os
@@ -17,10 +18,11 @@ from . import guest, machine, options, result, table
 from .errors import INTERRUPTED, OK, GuestError, LabError, UsageError
 from .progress import Progress, duration
 
-# Garry's unit: map 50 buffers of 4 KiB and copy 4 KiB into each, then unmap
-# the 50. `warmup` is ms of guest time; every `sample`th batch is timed.
-KNOBS = {"depth": 50, "size": 4096, "sg": 0, "dir": "bidi", "touch": 1,
-         "compute": 0, "xcpu": 0, "warmup": 10, "sample": 1}
+# Garry's unit, the benchmark's own default too: map 50 buffers of 4 KiB and
+# write each, then unmap the 50. `warmup` is ms of guest time; every
+# `sample`th batch has its latencies taken.
+KNOBS = {"depth": 50, "size": 4096, "sg": 0, "dir": "to", "touch": 1,
+         "compute": 0, "xcpu": 0, "warmup": 20, "sample": 16}
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Cell:
         return (f"{self.machine.name} "
                 f"{self.cpus} CPU{'s' if self.cpus > 1 else ''} {self.mode}")
 
-    @property
+    @functools.cached_property
     def cmdline(self):
         bench = ",".join(f"{k}:{v}" for k, v in self.knobs.items())
         return machine.kernel_cmdline(
@@ -59,7 +61,7 @@ class Cell:
         return {name: options.digest(getattr(self.files, name))
                 for name in ("qemu", "kernel", "initramfs")}
 
-    @property
+    @functools.cached_property
     def key(self):
         """A hash of all that decides the result; not of where files lie."""
         bare = replace(self, files=machine.Files("qemu", "kernel",
@@ -123,9 +125,11 @@ def add_parser(subparsers):
 def main(args):
     progress = Progress()
     if args.json not in (None, "-"):
-        parent = Path(args.json).absolute().parent
-        if not parent.is_dir():
-            raise UsageError(f"--json: there is no folder {parent}")
+        path = Path(args.json).absolute()
+        if not path.parent.is_dir():
+            raise UsageError(f"--json: there is no folder {path.parent}")
+        if path.is_dir():
+            raise UsageError(f"--json: {path} is a folder")
     cells = plan(args, progress)
     output = options.output(args)
     if args.dry_run:
@@ -146,10 +150,10 @@ def plan(args, progress):
     knobs = _knobs(args)
     machines = [machine.MACHINES[name] for name in args.machine]
     files = options.files(args, machines, progress)
-    append, extra = options.words(args.append), options.words(args.qemu_opt)
+    extra = options.words(args.qemu_opt)
     return [Cell(m, cpus, mode, args.workload, {"threads": cpus, **knobs},
                  files[m.name], machine.has_port(files[m.name].qemu),
-                 tuple(append), tuple(extra))
+                 tuple(args.append), tuple(extra))
             for m in machines for cpus in args.cpus for mode in args.mode]
 
 
@@ -185,6 +189,7 @@ class Batch:
     def measure(self):
         """Run all cells, some at a time. Ctrl-C ends the running guests."""
         self.output.mkdir(parents=True, exist_ok=True)
+        self._save()
         self.progress.count(len(self.cells))
         jobs = self.args.jobs or len(os.sched_getaffinity(0))
         pool = ThreadPoolExecutor(jobs)
@@ -229,12 +234,16 @@ class Batch:
             self.progress.failed(f"{cell.label}: {err}")
             return
         self.finished[cell.key] = data
-        if self.args.json not in (None, "-"):
-            result.write(self.args.json, result.document(self._cells()))
+        self._save()
         self.progress.done("{}: {:.0f} operations per CPU per s, {}".format(
             cell.label, data["ops_per_cpu_per_s"], spent))
         for text in data["provenance"]["findings"]:
             self.progress.note(f"{cell.label}: doubtful, the log has: {text}")
+
+    def _save(self):
+        """Write the file given with --json, with what is finished."""
+        if self.args.json not in (None, "-"):
+            result.write(self.args.json, result.document(self._cells()))
 
     def _cells(self):
         return [self.finished[c.key] for c in self.cells

@@ -119,14 +119,14 @@ class Run(LabTest):
     def test_options_reach_the_command_line(self):
         done = self.run_fake(
             0, "ok", "--dry-run", "--duration", "250ms", "--knob", "depth=8",
-            "--append", "a=1 b", "--qemu-opt", "-global 'x.y=a b'",
+            "--append", 'a="1 2" b', "--qemu-opt", "-global 'x.y=a b'",
             "--mode", "passthrough")
         words = shlex.split(done.stdout)
         append = words[words.index("-append") + 1]
         self.assertRegex(append, r"iommulab\.bench=\S*threads:2,ms:250,"
                                  r"depth:8,size:4096")
         self.assertIn("iommu.passthrough=1", append.split())
-        self.assertTrue(append.endswith("fake=ok a=1 b"))
+        self.assertTrue(append.endswith('fake=ok a="1 2" b'))
         self.assertEqual(words[-2:], ["-global", "x.y=a b"])
 
 
@@ -159,6 +159,10 @@ class BadGuest(LabTest):
     def test_qemu_refuses(self):
         done = self.bad(5, "refuse", "QEMU ended with status 1")
         self.assertIn("| qemu-system-fake: -nonsense", done.stderr)
+
+    def test_early_panic_is_only_on_the_serial_console(self):
+        done = self.bad(5, "early", "the guest panicked")
+        self.assertIn("serial.log", done.stderr)
 
     def test_no_result(self):
         self.bad(5, "silent", "without its bench line")
@@ -233,6 +237,21 @@ class Interrupt(LabTest):
 
     def test_ctrl_c_prints_valid_json(self):
         self.check(json.loads(self.interrupted(signal.SIGINT, "--json", "-")))
+
+    def test_before_the_first_cell(self):
+        path = self.folder / "out.json"
+        path.write_text("of an earlier run")
+        run = self.start("run", "--machine", "vtd", "--cpus", "1",
+                         *self.fake("hang"), "--json", str(path))
+        self.addCleanup(run.kill)
+        while not list(self.output.glob("*.part-*")):
+            time.sleep(0.05)
+            self.assertIsNone(run.poll())
+        run.send_signal(signal.SIGINT)
+        out, _ = run.communicate(timeout=30)
+        self.assertEqual(run.returncode, 130)
+        self.assertEqual(self.load(path)["cells"], [])
+        self.assertIn("interrupted; 3 cells", out)
 
     def test_sigterm_is_the_same(self):
         self.check(json.loads(self.interrupted(signal.SIGTERM,

@@ -68,6 +68,12 @@ class Usage(LabTest):
     def test_json_into_no_folder(self):
         self.wrong("run", "--dry-run", "--json", "/nonexistent/x.json",
                    lists=("/nonexistent",))
+        self.wrong("run", "--dry-run", "--json", str(self.folder),
+                   lists=("is a folder",))
+
+    def test_output_that_is_a_file(self):
+        self.wrong("boot", "--dry-run", "--output", __file__,
+                   lists=("is not a folder",))
 
     def test_help_of_every_verb(self):
         for verb in VERBS:
