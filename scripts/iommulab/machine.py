@@ -22,6 +22,10 @@ MODES = {
     "passthrough": ("iommu.passthrough=1",),
 }
 
+# For any guest: an oops ends it, as a panic does, and warnings reach the
+# console, which "quiet" would keep from the log that is scanned for them.
+WATCHFUL = ("oops=panic", "loglevel=5")
+
 # Files QEMU writes, relative to the folder it is started in.
 CONSOLE = "console.log"
 SERIAL = "serial.log"
@@ -36,7 +40,6 @@ class Machine:
     arch: str           # as the kernel's artefacts and command line name it
     qemu: str
     board: tuple
-    console: str
     image: str          # the kernel image inside a kernel build tree
     summary: str
 
@@ -45,12 +48,12 @@ MACHINES = {m.name: m for m in (
     Machine("vtd", "x86_64", "qemu-system-x86_64",
             ("-M", "q35,hpet=off", "-cpu", "max",
              "-device", "intel-iommu,intremap=on,aw-bits=48"),
-            "ttyS0", "arch/x86/boot/bzImage",
+            "arch/x86/boot/bzImage",
             "Intel VT-d: q35 with intel-iommu"),
     Machine("smmuv3", "arm64", "qemu-system-aarch64",
             ("-M", "virt,gic-version=3,iommu=smmuv3,dtb-randomness=off",
              "-cpu", "neoverse-n1"),
-            "ttyAMA0", "arch/arm64/boot/Image",
+            "arch/arm64/boot/Image",
             "Arm SMMUv3: virt with smmuv3"),
 )}
 
@@ -91,9 +94,7 @@ def kernel_cmdline(machine, mode, extra=()):
         raise EnvError(f"{source}: {err.strerror}; the clone is incomplete")
     words = [word for line in lines if not line.startswith("#")
              for word in line.split()]
-    if not any(word.startswith("console=") for word in words):
-        words.append(f"console={machine.console}")
-    return " ".join([*words, *MODES.get(mode, ()), *extra])
+    return " ".join([*words, *WATCHFUL, *MODES[mode], *extra])
 
 
 def argv(machine, cpus, files, cmdline, port, extra=()):

@@ -73,6 +73,12 @@ class Argv(unittest.TestCase):
             self.assertIn("panic=-1", line)
             self.assertIn("oops=panic", line)
 
+    def test_warnings_reach_the_console(self):
+        for m in machine.MACHINES.values():
+            line = machine.kernel_cmdline(m, "strict").split()
+            self.assertGreater(line.index("loglevel=5"),
+                               line.index("quiet"))
+
     def test_the_users_kernel_options_come_last(self):
         m = machine.MACHINES["smmuv3"]
         line = machine.kernel_cmdline(m, "strict", ("a=b",))
