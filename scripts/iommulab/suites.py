@@ -73,7 +73,7 @@ GUEST = ("qemu", "kernel-x86_64", "kernel-arm64", "initramfs-x86_64",
 # name -> (artefacts it needs, its programs)
 SUITES = {
     "unit": ((), lambda: _python("unit", 300)),
-    "cli": ((), lambda: _python("cli", 300)),
+    "cli": ((), lambda: _python("cli", 600)),
     "qtest": (("qemu", "qtests"), _qtests),
     "guest": (GUEST, lambda: _python("guest", 900)),
 }

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Real guests on the machine smmuv3."""
+
+import cases
+
+
+class Boot(cases.Boot, cases.GuestTest):
+    name = "smmuv3"
+
+
+class Run(cases.Run, cases.GuestTest):
+    name = "smmuv3"
+
+
+class Failure(cases.Failure, cases.GuestTest):
+    name = "smmuv3"

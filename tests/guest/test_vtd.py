@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Real guests on the machine vtd."""
+
+import cases
+
+
+class Boot(cases.Boot, cases.GuestTest):
+    name = "vtd"
+
+
+class Run(cases.Run, cases.GuestTest):
+    name = "vtd"
+
+
+class Failure(cases.Failure, cases.GuestTest):
+    name = "vtd"
