@@ -42,6 +42,8 @@ KBUILD_ENV = {"KBUILD_BUILD_TIMESTAMP": "2025-01-01", "KBUILD_BUILD_VERSION":
               "1", "KBUILD_BUILD_USER": "iommulab",
               "KBUILD_BUILD_HOST": "iommulab"}
 
+INIT_CFLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-static", "-s")
+
 NAMES = ("qemu", "qtests", "kernel-x86_64", "kernel-arm64",
          "initramfs-x86_64", "initramfs-arm64")
 
@@ -154,7 +156,9 @@ def inputs(name, chosen):
         }
     else:
         result |= {
-            "files": tree.digest(*initramfs_files(arch)),
+            "files": tree.digest(*guest_files("init.c", "mkinitramfs")),
+            "patches": tree.digest(*tree.series("linux")),
+            "cflags": INIT_CFLAGS,
             "toolchain": toolchain(host.CROSS[arch]),
         }
     return result
@@ -183,18 +187,6 @@ def guest_files(*names):
         if not file.exists():
             raise BuildError(f"{file} is missing")
     return files
-
-
-def initramfs_files(arch):
-    """Everything in guest/ but the kernels' part."""
-    folder = paths.ROOT / "guest"
-    other = [a for a in KERNELS if a != arch]
-    return sorted(
-        f for f in folder.rglob("*")
-        if f.is_file() and not f.name.startswith(".")
-        and not f.name.endswith((".config", "~", ".orig", ".rej", ".pyc"))
-        and f.name != "kernel-config"
-        and not any(a in f.name for a in other))
 
 
 def qtest_list_file():
@@ -271,7 +263,7 @@ def make(name, digest, folder, chosen, progress):
             make_kernel(arch, temp, chosen, log, progress)
             manifest["config"] = sources.sha256(temp / "config")
         else:
-            make_initramfs(arch, temp, log)
+            make_initramfs(arch, temp, chosen, log, progress)
         source = {"qemu": "qemu", "qtests": "qemu",
                   "kernel": "linux"}.get(kind)
         if source:
@@ -428,12 +420,21 @@ def make_kernel(arch, out, chosen, log, progress):
     shutil.copy2(folder / ".config", out / "config")
 
 
-def make_initramfs(arch, out, log):
-    env = build_env(CROSS_COMPILE=host.CROSS[arch],
-                    CC=ccache(host.CROSS[arch] + "gcc"))
-    proc.logged(f"building initramfs-{arch}",
-                [paths.ROOT / "guest/mkinitramfs", arch,
-                 out / "initramfs.cpio"], log, env=env)
+def make_initramfs(arch, out, chosen, log, progress):
+    source = tree.sync("linux", chosen["linux"], progress)
+    with tempfile.TemporaryDirectory(prefix="iommulab-init-") as temp:
+        init = Path(temp) / "init"
+        header = Path(temp) / "include/linux/iommulab.h"
+        header.parent.mkdir(parents=True)
+        shutil.copy(source / "include/uapi/linux/iommulab.h", header)
+        compiler = ccache(host.CROSS[arch] + "gcc").split()
+        proc.logged(f"compiling the init of {arch}",
+                    [*compiler, *INIT_CFLAGS, f"-I{header.parents[1]}",
+                     "-o", init, paths.ROOT / "guest/init.c"], log,
+                    env=build_env())
+        proc.logged(f"packing initramfs-{arch}",
+                    [sys.executable, paths.ROOT / "guest/mkinitramfs",
+                     "-o", out / "initramfs.cpio", init], log)
 
 
 # --- the verb ---------------------------------------------------------------

@@ -102,11 +102,10 @@ def lint(patch):
     wrong = []
     mail, body = message(patch)
     names = dict(trailers(body))
-    subject = re.sub(r"^\[[^]]*\]\s*", "", mail["Subject"] or "")
     if not re.fullmatch(r"\d{4}-[^ ]+\.patch", patch.name):
         wrong.append("is not named NNNN-subject.patch")
-    if not mail["From"] or ": " not in subject:
-        wrong.append('is not a git patch with a "subsystem: what" subject')
+    if not mail["From"] or not mail["Subject"]:
+        wrong.append("is not a git patch with author and subject")
     if len(body.strip().splitlines()) <= len(names) + 1:
         wrong.append("has no body that says why")
     status = names.get("Upstream-Status", "")

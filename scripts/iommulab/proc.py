@@ -33,9 +33,8 @@ def logged(what, argv, log, on_line=None, **kwargs):
     """
     tail = collections.deque(maxlen=TAIL)
     log.parent.mkdir(parents=True, exist_ok=True)
-    with open(log, "a", encoding="utf-8") as file:
+    with open(log, "a", buffering=1, encoding="utf-8") as file:
         file.write(f"$ {shlex.join(map(str, argv))}\n")
-        file.flush()
         child = subprocess.Popen([str(a) for a in argv], text=True,
                                  stdin=subprocess.DEVNULL, errors="replace",
                                  stdout=subprocess.PIPE,
