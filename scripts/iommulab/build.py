@@ -290,7 +290,9 @@ def prune(name):
     versions = [d for d in paths.ARTEFACTS.iterdir()
                 if re.fullmatch(re.escape(name) + "-[0-9a-f]{16}", d.name)]
     versions.sort(key=lambda d: d.stat().st_mtime, reverse=True)
-    for old in versions[KEEP:]:
+    killed = [d for d in paths.ARTEFACTS.glob(".new-*")
+              if d.stat().st_mtime < time.time() - 86400]
+    for old in versions[KEEP:] + killed:
         shutil.rmtree(old, ignore_errors=True)
 
 

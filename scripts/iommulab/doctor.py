@@ -24,8 +24,9 @@ def main(args):
         print(json.dumps({"ok": not fixes, "checks": rows, "run": fixes},
                          indent=1))
     else:
+        width = max(len(row["what"]) for row in rows)
         for row in rows:
-            print(f"{row['state']:8} {row['what']:32} {row['detail']}".rstrip())
+            print(f"{row['state']:8}{row['what']:{width}}  {row['detail']}")
         for line in fixes:
             print(f"Run: {line}")
     return ENVIRONMENT if fixes else OK

@@ -227,15 +227,16 @@ def apply_all(scratch, series):
 # --- refresh ----------------------------------------------------------------
 
 def refresh(args):
-    for name in tree.SERIES:
-        state = tree.read_state(name)
-        if not state:
-            continue
-        folder = tree.path(name)
-        if tree.git(folder, "status", "--porcelain", "-uno").strip():
-            raise UsageError(f"{folder} has edits that are not committed; "
-                             "commit them there first")
-        write_back(name, folder, state, args.kind)
+    with proc.locked(paths.BUILD / ".lock", Progress()):
+        for name in tree.SERIES:
+            state = tree.read_state(name)
+            if not state:
+                continue
+            folder = tree.path(name)
+            if tree.git(folder, "status", "--porcelain", "-uno").strip():
+                raise UsageError(f"{folder} has edits that are not committed; "
+                                 "commit them there first")
+            write_back(name, folder, state, args.kind)
     return OK
 
 

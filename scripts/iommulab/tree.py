@@ -36,13 +36,13 @@ def git_env():
 
 
 def git(tree, *args, **kwargs):
-    return proc.output(["git", "-c", "gc.auto=0", "-c", "core.hooksPath=",
+    return proc.output(["git", "-c", "gc.auto=0", "-c", "core.hooksPath=/dev/null",
                         "-C", tree, *args], env=git_env(), **kwargs)
 
 
 def git_status(tree, *args):
     return subprocess.run(
-        ["git", "-c", "gc.auto=0", "-c", "core.hooksPath=", "-C", tree, *args],
+        ["git", "-c", "gc.auto=0", "-c", "core.hooksPath=/dev/null", "-C", tree, *args],
         env=git_env(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True, errors="replace", check=False)
 
