@@ -42,6 +42,9 @@ KBUILD_ENV = {"KBUILD_BUILD_TIMESTAMP": "2025-01-01", "KBUILD_BUILD_VERSION":
               "1", "KBUILD_BUILD_USER": "iommulab",
               "KBUILD_BUILD_HOST": "iommulab"}
 
+IGNORED_ENV = ("ARCH", "CC", "CFLAGS", "CPPFLAGS", "CROSS_COMPILE", "CXX",
+               "HOSTCC", "HOSTCFLAGS", "KAFLAGS", "KCFLAGS", "KCPPFLAGS", "LD",
+               "LDFLAGS", "LOCALVERSION", "MAKEFLAGS", "MFLAGS", "PKG_CONFIG")
 INIT_CFLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-static", "-s")
 
 NAMES = ("qemu", "qtests", "kernel-x86_64", "kernel-arm64",
@@ -313,8 +316,14 @@ def ccache(compiler):
 
 
 def build_env(**extra):
-    """Paths of this clone must not keep ccache from hitting."""
-    return {**os.environ, "LC_ALL": "C", "CCACHE_BASEDIR": str(paths.ROOT),
+    """The environment of a build step.
+
+    What would change its result unnoticed is left out. The paths of this
+    clone must not keep ccache from hitting.
+    """
+    kept = {k: v for k, v in os.environ.items() if k not in IGNORED_ENV
+            and not k.startswith(("KBUILD_", "KCONFIG_"))}
+    return {**kept, "LC_ALL": "C", "CCACHE_BASEDIR": str(paths.ROOT),
             "CCACHE_NOHASHDIR": "1", **extra}
 
 
