@@ -18,7 +18,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import NamedTuple
 
 from . import host, paths, proc, sources, tree
 from .errors import BuildError, EnvError, UsageError
@@ -96,19 +95,6 @@ def artefact(name):
         raise BuildError(f"{name} is not built. Run: ./iommulab build "
                          f"{folder}")
     return path
-
-
-class QTest(NamedTuple):
-    name: str           # architecture/test
-    path: Path
-    qemu: Path
-
-
-def qtests():
-    """The register-level tests, each with the QEMU it is for."""
-    return [QTest(f"{arch}/{test}", artefact("qtests") / test,
-                  artefact(f"qemu-system-{arch}"))
-            for arch, test in qtest_list()]
 
 
 def firmware_dirs():
