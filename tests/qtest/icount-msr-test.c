@@ -1,9 +1,10 @@
 /*
  * QTest testcase for x2APIC MSRs under -icount
  *
- * The local APIC's timer reads the virtual clock and its interrupt command
- * register raises interrupts.  Under icount both are only allowed in an
- * instruction that was translated as I/O, which RDMSR and WRMSR have to be.
+ * Reading the local APIC's timer reads the virtual clock.  Under icount that
+ * is only allowed in an instruction that was translated as I/O, which RDMSR
+ * has to be, or in the last one of a translation block, which WRMSR always
+ * is.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
