@@ -27,6 +27,7 @@
 #include "qom/object.h"
 #include "system/cpus.h"
 #include "system/runstate.h"
+#include "system/vtime.h"
 #include "trace.h"
 
 #define REGION_NONE (-1)
@@ -127,6 +128,9 @@ static uint32_t iommulab_port_features(IOMMULabPortState *s)
     if (qemu_chr_fe_backend_connected(&s->result.chr)) {
         features |= IOMMULAB_PORT_FEATURE_RESULT;
     }
+    if (vtime_enabled()) {
+        features |= IOMMULAB_PORT_FEATURE_VTIME;
+    }
     return features;
 }
 
@@ -136,22 +140,42 @@ static uint32_t iommulab_port_features(IOMMULabPortState *s)
  */
 static uint32_t iommulab_port_output(IOMMULabPortState *s,
                                      IOMMULabChannel *channel,
-                                     uint64_t val, unsigned size)
+                                     const void *buf, unsigned size)
 {
     uint64_t room = s->max_output - MIN(channel->written, s->max_output);
     unsigned len = MIN(size, room);
-    uint8_t buf[8];
 
     if (!qemu_chr_fe_backend_connected(&channel->chr)) {
         return IOMMULAB_PORT_BAD_STATE;
     }
 
-    stn_le_p(buf, size, val);
     channel->written += len;
     if (len && qemu_chr_fe_write_all(&channel->chr, buf, len) != len) {
         return IOMMULAB_PORT_OUTPUT_FULL;
     }
     return len == size ? IOMMULAB_PORT_OK : IOMMULAB_PORT_OUTPUT_FULL;
+}
+
+/* Where each vCPU's time went: docs/specs/vtime.rst, "Report" */
+static void iommulab_port_report(IOMMULabPortState *s, uint32_t id)
+{
+    VTimeStats st;
+
+    for (int cpu = 0; vtime_region_stats(cpu, &st); cpu++) {
+        g_autofree char *line = g_strdup_printf(
+            "{\"iommulab\":\"vtime\",\"region\":%" PRIu32 ",\"cpu\":%d,"
+            "\"insns\":%" PRIu64 ",\"total_ps\":%" PRIi64 ","
+            "\"exec_ps\":%" PRIi64 ",\"pause_ps\":%" PRIi64 ","
+            "\"mmio_ps\":%" PRIi64 ",\"wfe_ps\":%" PRIi64 ","
+            "\"poll_ps\":%" PRIi64 ",\"idle_ps\":%" PRIi64 ","
+            "\"jitter_ps\":%" PRIi64 ",\"slices\":%" PRIu64 ","
+            "\"parks\":%" PRIu64 "}\n",
+            id, cpu, st.insns, st.total, st.exec, st.pause, st.mmio,
+            st.parked[VTIME_PARK_WFE], st.parked[VTIME_PARK_POLL], st.idle,
+            st.jitter, st.slices, st.parks);
+
+        iommulab_port_output(s, &s->result, line, strlen(line));
+    }
 }
 
 static uint32_t iommulab_port_region_begin(IOMMULabPortState *s, uint32_t id)
@@ -164,6 +188,9 @@ static uint32_t iommulab_port_region_begin(IOMMULabPortState *s, uint32_t id)
     }
 
     s->region = id;
+    if (vtime_enabled()) {
+        vtime_region_begin();
+    }
     trace_iommulab_port_region_begin(id,
                                      qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL));
     return IOMMULAB_PORT_OK;
@@ -179,6 +206,10 @@ static uint32_t iommulab_port_region_end(IOMMULabPortState *s, uint32_t id)
     }
 
     s->region = REGION_NONE;
+    if (vtime_enabled()) {
+        vtime_region_end();
+        iommulab_port_report(s, id);
+    }
     trace_iommulab_port_region_end(id, qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL));
     return IOMMULAB_PORT_OK;
 }
@@ -328,6 +359,7 @@ static void iommulab_port_write(void *opaque, hwaddr addr, uint64_t val,
 {
     IOMMULabPortState *s = opaque;
     const IOMMULabReg *reg = iommulab_port_find_reg(addr, size, REG_WO);
+    uint8_t buf[8];
     uint32_t status;
     unsigned offset;
 
@@ -338,14 +370,16 @@ static void iommulab_port_write(void *opaque, hwaddr addr, uint64_t val,
 
     switch (reg->addr) {
     case IOMMULAB_PORT_CONSOLE:
-        status = iommulab_port_output(s, &s->console, val, size);
+        stn_le_p(buf, size, val);
+        status = iommulab_port_output(s, &s->console, buf, size);
         if (status == IOMMULAB_PORT_OK) {
             /* Leave what another vCPU may be about to read */
             return;
         }
         break;
     case IOMMULAB_PORT_RESULT:
-        status = iommulab_port_output(s, &s->result, val, size);
+        stn_le_p(buf, size, val);
+        status = iommulab_port_output(s, &s->result, buf, size);
         break;
     case IOMMULAB_PORT_REGION_BEGIN:
         status = iommulab_port_region_begin(s, val);
@@ -501,6 +535,9 @@ static void iommulab_port_reset_hold(Object *obj, ResetType type)
     IOMMULabPortState *s = IOMMULAB_PORT(obj);
 
     trace_iommulab_port_reset(s->region, s->n_names);
+    if (vtime_enabled() && s->region != REGION_NONE) {
+        vtime_region_end();
+    }
     s->status = IOMMULAB_PORT_OK;
     s->region = REGION_NONE;
     s->name_regs = (IOMMULabName) { };

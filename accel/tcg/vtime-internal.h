@@ -1,0 +1,87 @@
+/*
+ * vtime: what the scheduler and the parking of pollers share
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+
+#ifndef ACCEL_TCG_VTIME_INTERNAL_H
+#define ACCEL_TCG_VTIME_INTERNAL_H
+
+#include "system/vtime.h"
+
+#define VTIME_MAX_LINES 8       /* polled by one loop */
+#define VTIME_MAX_REGS 512      /* bytes of register state compared */
+#define VTIME_NEVER INT64_MAX
+
+/* Detection of a polling loop, from one PAUSE to the next. */
+typedef enum VTimePoll {
+    POLL_NONE,
+    POLL_SAME,          /* one iteration changed no register */
+    POLL_TRACE,         /* the iteration now running is traced */
+} VTimePoll;
+
+typedef struct VTimeCPU {
+    CPUState *cpu;
+    int64_t clock;              /* up to the last vtime_account() */
+    int64_t irq_due;            /* pending interrupts arrive then */
+    unsigned heap_pos;          /* 1-based; 0: not queued (idle) */
+    int64_t wake;               /* heap key while parked */
+    bool parked;
+    VTimeParkCause park_cause;
+    bool work;                  /* has queued cross-CPU work */
+    bool event;                 /* Arm's event register */
+    bool yielded;               /* gave way in vtime_order() */
+    uint64_t insns;
+    uint64_t slice_insns;       /* insns when the slice began */
+
+    /* polling */
+    VTimePoll poll;
+    vaddr poll_pc;
+    uint64_t poll_insns;
+    unsigned poll_backoff;      /* PAUSEs to ignore after an impure loop */
+    bool trace_impure;
+    unsigned n_trace;
+    vaddr trace[VTIME_MAX_LINES];
+    unsigned n_lines;
+    ram_addr_t lines[VTIME_MAX_LINES];
+    uint8_t regs[VTIME_MAX_REGS];
+
+    int64_t begin;              /* clock when the region began */
+    VTimeStats stats;           /* of the region; total and exec are derived */
+    uint64_t begin_insns;
+} VTimeCPU;
+
+/* vtime.c: before any vCPU exists. */
+void vtime_start(const VTimeConfig *cfg);
+
+VTimeCPU *vtime_cpu(CPUState *cpu);
+int64_t vtime_cpu_now(VTimeCPU *v);
+int64_t vtime_pause_cost(void);
+void vtime_charge(VTimeCPU *v, int64_t ps);
+
+/* Park the running vCPU on v->lines until woken or the bound passes. */
+void vtime_park(VTimeCPU *v, VTimeParkCause cause);
+/* The running vCPU (or a device) wakes @v. */
+void vtime_unpark(VTimeCPU *v, int64_t when);
+
+/* Whether the caller is the vCPU thread. */
+bool vtime_in_thread(void);
+/* Another thread changed memory: let all parked vCPUs look again. */
+void vtime_wake_pollers(void);
+
+/* vtime-park.c */
+void vtime_park_init(void);
+void vtime_lines_add(VTimeCPU *v);
+void vtime_lines_remove(VTimeCPU *v);
+void vtime_poll_reset(VTimeCPU *v);
+/* Pages became watched: TLBs must be flushed before any vCPU runs on. */
+bool vtime_watch_flush_needed(void);
+
+/* vtime-tlb.c: where @addr, just loaded by @cpu, lies in RAM; false if not. */
+bool vtime_vaddr_to_ram(CPUState *cpu, vaddr addr, ram_addr_t *ram);
+
+/* Every vCPU that exists, by index; up to vtime_n_cpus. */
+extern VTimeCPU **vtime_cpus;
+extern unsigned vtime_n_cpus;
+
+#endif
