@@ -36,6 +36,7 @@ def main(args):
     cmdline = machine.kernel_cmdline(
         m, args.mode, ("iommulab.job=ready", *args.append))
     argv = machine.argv(m, args.cpus, files, cmdline, port,
+                        options.clock(args, m, files.qemu),
                         options.words(args.qemu_opt))
     folder = options.output(args) / f"boot-{m.name}-{args.cpus}-{args.mode}"
     if args.dry_run:

@@ -26,6 +26,11 @@ from .progress import Progress
 RECIPE = 1              # raise it when what an artefact folder holds changes
 KEEP = 6                # versions of each artefact left in the cache
 
+# What a build takes, in GB, with a margin.
+BUILD_GB = {"src/qemu": 1.0, "src/linux": 3.6, "qemu": 1.0,
+            "linux-x86_64": 0.7, "linux-arm64": 0.7}
+ARTEFACTS_GB = 0.5
+
 QEMU_BINARIES = ("qemu-system-x86_64", "qemu-system-aarch64")
 QEMU_CONFIGURE = (
     "--target-list=x86_64-softmmu,aarch64-softmmu",
@@ -75,6 +80,7 @@ def ensure(names, progress, options=None):
         host.prepare(progress)
         with proc.locked(paths.BUILD / ".lock", progress):
             chosen = setup(progress, options)
+            check_space([n for n in names if not cached(n, chosen).is_dir()])
             for name in names:
                 provide(name, chosen, progress)
     except OSError as error:
@@ -204,13 +210,9 @@ def setup(progress, options=None):
 def provide(name, chosen, progress):
     """Link build/out/`name` to its folder in the cache; build it if needed."""
     for _ in range(3):
-        digest = content_hash(name, chosen)
-        folder = paths.ARTEFACTS / f"{name}-{digest}"
+        folder = cached(name, chosen)
         if not folder.is_dir():
-            host.check_space(paths.CACHE, "rebuild")
-            host.check_space(paths.BUILD,
-                             "rebuild" if has_built(name) else "build")
-            if not make(name, digest, folder, chosen, progress):
+            if not make(name, folder, chosen, progress):
                 continue
             prune(name)
         os.utime(folder)        # in use: pruned last
@@ -220,18 +222,35 @@ def provide(name, chosen, progress):
                      f"Run: ./iommulab build {name}")
 
 
-def has_built(name):
-    kind, _, arch = name.partition("-")
-    return build_dir("qemu" if kind == "qtests" else name).exists() \
-        or kind == "initramfs"
+def cached(name, chosen):
+    """The artefact's folder in the cache, there or not."""
+    return paths.ARTEFACTS / f"{name}-{content_hash(name, chosen)}"
+
+
+def check_space(names):
+    """EnvError if there is no room to build these."""
+    if names:
+        host.check_space(paths.CACHE, ARTEFACTS_GB)
+        host.check_space(paths.BUILD, space(names))
+
+
+def space(names):
+    """GB that building these will take in build/, beyond what is there."""
+    folders = {"src/qemu" if n in ("qemu", "qtests") else "src/linux"
+               for n in names}
+    folders |= {str(build_dir(n).relative_to(paths.BUILD)) for n in names}
+    return 0.5 + sum(gb for folder, gb in BUILD_GB.items() if folder in folders
+                     and not (paths.BUILD / folder).exists())
 
 
 def build_dir(name):
     kind, _, arch = name.partition("-")
-    return paths.BUILD / (f"linux-{arch}" if kind == "kernel" else kind)
+    if kind == "kernel":
+        return paths.BUILD / f"linux-{arch}"
+    return paths.BUILD / ("qemu" if kind == "qtests" else kind)
 
 
-def make(name, digest, folder, chosen, progress):
+def make(name, folder, chosen, progress):
     """Build into `folder`; False if the inputs changed meanwhile."""
     kind, _, arch = name.partition("-")
     log = paths.LOGS / f"{name}.log"
@@ -242,7 +261,7 @@ def make(name, digest, folder, chosen, progress):
     paths.ARTEFACTS.mkdir(parents=True, exist_ok=True)
     temp = Path(tempfile.mkdtemp(prefix=".new-", dir=paths.ARTEFACTS))
     try:
-        manifest = {"artefact": name, "hash": digest, "sources": {},
+        manifest = {"artefact": name, "hash": folder.name[-16:], "sources": {},
                     "inputs": inputs(name, chosen)}
         if kind == "qemu":
             make_qemu(temp, chosen, log, progress)
@@ -258,7 +277,7 @@ def make(name, digest, folder, chosen, progress):
         if source:
             manifest["sources"][source] = {
                 "version": chosen[source].version, "sha256": chosen[source].id}
-        if content_hash(name, chosen) != digest:
+        if cached(name, chosen) != folder:
             # Keeping it would file a build of the new inputs under the old.
             progress.note(f"inputs of {name} changed while it was built")
             return False
@@ -506,7 +525,7 @@ def dry_run(names):
         print("fetch or find in the cache: " + " ".join(sources.PACKAGES))
     for name in names:
         if chosen and not lacking:
-            folder = paths.ARTEFACTS / f"{name}-{content_hash(name, chosen)}"
+            folder = cached(name, chosen)
             print(f"{name}: " + (f"in the cache, {folder}" if folder.is_dir()
                                  else "build"))
         else:

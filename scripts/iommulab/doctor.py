@@ -5,7 +5,7 @@ import json
 import shutil
 import sys
 
-from . import host, paths, sources
+from . import build, host, paths, sources
 from .errors import ENVIRONMENT, OK, EnvError
 
 
@@ -56,23 +56,16 @@ def examine():
         fixes.append(host.install_line(lacking))
     add("ok" if shutil.which("ccache") else "note", "ccache",
         "optional; makes a rebuild faster (package ccache)")
-    for path, kind in ((paths.BUILD, "build"), (paths.CACHE, "rebuild")):
-        free = shutil.disk_usage(paths.existing(path)).free / 1e9
-        text = f"{path}, {free:.0f} GB free"
-        try:
-            host.check_space(path, kind)
-            add("ok", "disk space", text)
-        except EnvError:
-            state = "note" if kind == "build" and built() else "missing"
-            add(state, "disk space", f"{text}, {host.SPACE[kind]} GB needed")
-            if state == "missing":
-                fixes.append(f"du -sh {path}")
+    for path, needed in ((paths.BUILD, build.space(build.NAMES)),
+                         (paths.CACHE, build.ARTEFACTS_GB)):
+        enough = host.free_space(path) >= needed
+        add("ok" if enough else "missing", "disk space",
+            f"{path}: {host.free_space(path):.1f} GB free, "
+            f"{needed:.1f} GB needed")
+        if not enough:
+            fixes.append(f"du -sh {path}")
     check_sources(add, fixes)
     return rows, fixes
-
-
-def built():
-    return (paths.BUILD / "src").exists()
 
 
 def check_sources(add, fixes):

@@ -26,9 +26,6 @@ _MACHINES = {"x86_64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}
 FIRMWARE_DIRS = (Path("/usr/share/qemu"), Path("/usr/share/seabios"),
                  Path("/usr/lib/ipxe/qemu"))
 
-# Free space, GB, that must be there before work of this kind begins.
-SPACE = {"sources": 1, "build": 8, "rebuild": 2}
-
 
 class Need(NamedTuple):
     package: str
@@ -173,16 +170,21 @@ def _apt(root, line):
             stdout=file, stderr=file, check=False).returncode == 0
 
 
-def check_space(path, kind):
-    """EnvError unless the file system of `path` has room for such work."""
-    free = shutil.disk_usage(paths.existing(path)).free / 1e9
-    if free < SPACE[kind]:
+def free_space(path):
+    """GB free where `path` is, or will be."""
+    return shutil.disk_usage(paths.existing(path)).free / 1e9
+
+
+def check_space(path, needed):
+    """EnvError unless the file system of `path` has `needed` GB free."""
+    free = free_space(path)
+    if free < needed:
         hint = ""
         if path == paths.CACHE:
             hint = " or set IOMMULAB_CACHE to a folder elsewhere"
         raise EnvError(
             f"no disk space: {path} has {free:.1f} GB free, "
-            f"{SPACE[kind]} GB are needed. Free some{hint}; "
+            f"{needed:.1f} GB are needed. Free some{hint}; "
             f"to see what is used, run: du -sh {path}")
 
 

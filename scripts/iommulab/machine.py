@@ -41,12 +41,16 @@ class Machine:
     qemu: str
     board: tuple
     image: str          # the kernel image inside a kernel build tree
+    profile: str        # in profiles/
     summary: str
 
 
 # Linux trusts the TSC of such a CPU to be constant, so that it does not
-# calibrate its delay loop anew, 80 ms long, on each CPU it brings up.
-INTEL = "max,vendor=GenuineIntel,family=6,model=143,stepping=8"
+# calibrate its delay loop anew, 80 ms long, on each CPU it brings up. Without
+# the fast string flags it copies by loops of wide moves: a "rep movsb" counts
+# as one instruction for each byte.
+INTEL = ("max,vendor=GenuineIntel,family=6,model=143,stepping=8,"
+         "erms=off,fsrm=off,fsrs=off")
 
 # A 16550 that is a thousand times faster than the guest thinks. At its real
 # pace Linux polls for 87 us of guest time after each character.
@@ -56,12 +60,12 @@ MACHINES = {m.name: m for m in (
     Machine("vtd", "x86_64", "qemu-system-x86_64",
             ("-M", "q35,hpet=off", "-cpu", INTEL, *FAST_UART,
              "-device", "intel-iommu,intremap=on,aw-bits=48"),
-            "arch/x86/boot/bzImage",
+            "arch/x86/boot/bzImage", "generic-x86",
             "Intel VT-d: q35 with intel-iommu"),
     Machine("smmuv3", "arm64", "qemu-system-aarch64",
             ("-M", "virt,gic-version=3,iommu=smmuv3,dtb-randomness=off",
              "-cpu", "neoverse-n1"),
-            "arch/arm64/boot/Image",
+            "arch/arm64/boot/Image", "generic-arm",
             "Arm SMMUv3: virt with smmuv3"),
 )}
 
@@ -75,22 +79,53 @@ class Files:
     firmware: tuple = ()
 
 
-def clock(cpus):
-    """(name, QEMU options) of the clock the guest lives by.
+@dataclass(frozen=True)
+class Clock:
+    """The clock the guest lives by.
 
-    "functional": one instruction takes 1 ns on one clock that all vCPUs
-    share, and idle time is skipped.
+    "vtime": each vCPU has a virtual clock of its own, with the costs of a
+    profile. "functional": one instruction takes 1 ns on one clock that all
+    vCPUs share. Idle time is skipped on both.
     """
-    return "functional", ("-accel", "tcg,thread=single",
-                          "-icount", "shift=0,sleep=off")
+    name: str
+    profile: Path = None
+    quantum: int = None     # ns, None: QEMU's default
+    jitter: int = 0         # seed, 0: none
+
+    @property
+    def options(self):
+        if self.name == "functional":
+            return ("-accel", "tcg,thread=single",
+                    "-icount", "shift=0,sleep=off")
+        words = ["tcg,thread=single,vtime=on",
+                 f"vtime-profile={self.profile}"]
+        if self.quantum is not None:
+            words.append(f"vtime-quantum={self.quantum}")
+        if self.jitter:
+            words.append(f"vtime-jitter={self.jitter}")
+        return ("-accel", ",".join(words))
+
+
+def profile(machine):
+    """The costs of a machine where the user names none."""
+    return paths.ROOT / "profiles" / f"{machine.profile}.ini"
+
+
+def knows(qemu, word):
+    """Whether this QEMU knows a device or option; nothing is executed to
+    find out."""
+    try:
+        return word.encode() in Path(qemu).read_bytes()
+    except OSError:
+        return True     # not built yet: it will be ours
 
 
 def has_port(qemu):
-    """Whether this QEMU knows the lab port; nothing is executed to find out."""
-    try:
-        return PORT.encode() in Path(qemu).read_bytes()
-    except OSError:
-        return True     # not built yet: it will be ours
+    return knows(qemu, PORT)
+
+
+def has_vtime(qemu):
+    return knows(qemu, "vtime-quantum")
 
 
 def kernel_cmdline(machine, mode, extra=()):
@@ -105,7 +140,7 @@ def kernel_cmdline(machine, mode, extra=()):
     return " ".join([*words, *WATCHFUL, *MODES[mode], *extra])
 
 
-def argv(machine, cpus, files, cmdline, port, extra=()):
+def argv(machine, cpus, files, cmdline, port, clock, extra=()):
     """The whole QEMU command, to be run inside the folder of the logs."""
     if port:
         channels = (
@@ -121,7 +156,7 @@ def argv(machine, cpus, files, cmdline, port, extra=()):
         str(files.qemu),
         *(word for path in files.firmware for word in ("-L", str(path))),
         "-nodefaults", "-no-user-config", "-no-reboot",
-        *clock(cpus)[1],
+        *clock.options,
         "-rtc", "base=2024-01-01T00:00:00,clock=vm", "-seed", "1",
         "-display", "none", "-monitor", "none", "-nic", "none",
         *machine.board,

@@ -76,6 +76,21 @@ def add_common(parser):
         help="add to QEMU's command line; QEMU runs in the folder of its "
              "logs, so give absolute paths")
     guest.add_argument(
+        "--clock", choices=("vtime", "functional"),
+        help="vtime: each CPU has a virtual clock of its own; functional: "
+             "all share one, as with -icount (default: vtime, where QEMU "
+             "knows it)")
+    guest.add_argument(
+        "--profile", metavar="FILE", type=Path,
+        help="vtime: the machine's costs (default: profiles/generic-*.ini)")
+    guest.add_argument(
+        "--quantum", metavar="NS", type=positive,
+        help="vtime: how far a CPU may run ahead of the others (default: "
+             "100)")
+    guest.add_argument(
+        "--jitter", metavar="SEED", type=positive,
+        help="vtime: let the CPUs start at pseudo-random times below 1 us")
+    guest.add_argument(
         "--timeout", metavar="TIME", type=seconds,
         help="host time one guest may take (default: 180 s and 6 s for "
              "each CPU)")
@@ -90,6 +105,26 @@ def add_common(parser):
     out.add_argument(
         "--dry-run", action="store_true",
         help="print each command, quoted for a shell, and run none")
+
+
+def clock(args, m, qemu):
+    """The Clock of a guest of machine `m` on this QEMU."""
+    name = args.clock or ("vtime" if machine.has_vtime(qemu)
+                          else "functional")
+    if name == "functional":
+        for option in ("profile", "quantum", "jitter"):
+            if getattr(args, option) is not None:
+                raise UsageError(f"--{option} needs --clock vtime"
+                                 + ("" if args.clock else
+                                    f", which {qemu} does not know"))
+        return machine.Clock(name)
+    path = (args.profile or machine.profile(m)).absolute()
+    if not path.is_file():
+        raise UsageError(f"--profile: there is no file {path}")
+    if "," in str(path):
+        raise UsageError(f"--profile: {path} has a comma in it, which QEMU's "
+                         "options cannot take")
+    return machine.Clock(name, path, args.quantum, args.jitter or 0)
 
 
 def words(options):

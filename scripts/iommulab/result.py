@@ -16,12 +16,22 @@ SCHEMA = "iommulab/result/1"
 WORKLOADS = ("mapunmap",)
 CLOCKS = ("functional", "vtime")
 
-STATEMENT = {
-    "modelled": "the IOMMU's queues and tables as QEMU implements them: "
-                "commands complete at once and cost no time",
-    "measured": "the guest kernel's own instructions, in guest time",
-    "calibrated": "not calibrated: one instruction is 1 ns",
-}
+def statement(clock):
+    """What a result under this machine.Clock is made of."""
+    modelled = ("the IOMMU's queues and tables as QEMU implements them: "
+                "commands complete at once and cost no time")
+    if clock.name == "functional":
+        return {"modelled": modelled,
+                "measured": "the guest kernel's own instructions, in guest "
+                            "time",
+                "calibrated": "not calibrated: one instruction is 1 ns"}
+    return {"modelled": modelled + "; time of instructions, PAUSE, device "
+                        "accesses and interrupts by the profile; cache lines "
+                        "cost nothing",
+            "measured": "the guest kernel's own instructions and waiting, in "
+                        "guest time",
+            "calibrated": f"not calibrated against hardware: the costs of "
+                          f"{clock.profile.name}"}
 
 
 # --- From the guest's lines ------------------------------------------------
@@ -59,10 +69,16 @@ def rate(threads):
                  / len(threads), 1)
 
 
-def sample(line):
-    """One guest's bench line as it goes into the result file."""
-    return {key: line[key] for key in
-            ("device", "domain", "threads", "map", "unmap")}
+def sample(line, others=()):
+    """One guest's bench line as it goes into the result file, with where
+    each vCPU's time went, if the clock was vtime."""
+    data = {key: line[key] for key in SAMPLE_KEYS}
+    vcpus = [{key: value for key, value in other.items()
+              if key not in ("iommulab", "region")}
+             for other in others if other["iommulab"] == "vtime"]
+    if vcpus:
+        data["vcpus"] = vcpus
+    return data
 
 
 def cell(name, cpus, mode, workload, knobs, clock, samples, provenance):
@@ -138,6 +154,9 @@ def bench_errors(line):
 CELL_KEYS = {"machine", "cpus", "mode", "workload", "knobs", "clock",
              "ops_per_cpu_per_s", "latency_ns", "samples", "provenance"}
 SAMPLE_KEYS = {"device", "domain", "threads", "map", "unmap"}
+TIME_KEYS = {"exec_ps", "pause_ps", "mmio_ps", "wfe_ps", "poll_ps", "idle_ps",
+             "jitter_ps"}       # they add up to total_ps
+VCPU_KEYS = {"cpu", "insns", "slices", "parks", "total_ps"} | TIME_KEYS
 PROVENANCE_KEYS = {"cell", "sources", "artefacts", "config", "binaries",
                    "qemu_argv", "kernel_cmdline", "host", "findings",
                    "modelled", "measured", "calibrated"}
@@ -174,7 +193,23 @@ def _latency(values, path, found):
             found.append(f"{path}: p50, p99 and max are out of order")
 
 
+def _vcpu(item, path, found):
+    if not _object(item, path, VCPU_KEYS, found):
+        return
+    if all([_number(v, f"{path}.{k}", found, int) for k, v in item.items()]):
+        total = sum(item[k] for k in TIME_KEYS)
+        if total != item["total_ps"]:
+            found.append(f"{path}: the times add up to {total} ps, "
+                         f"not {item['total_ps']}")
+
+
 def _sample(item, path, found):
+    if isinstance(item, dict) and "vcpus" in item:
+        item = dict(item)
+        vcpus = item.pop("vcpus")
+        if _list(vcpus, f"{path}.vcpus", found, 1):
+            for number, one in enumerate(vcpus):
+                _vcpu(one, f"{path}.vcpus[{number}]", found)
     if not _object(item, path, SAMPLE_KEYS, found):
         return
     for key in ("device", "domain"):

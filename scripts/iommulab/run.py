@@ -35,6 +35,7 @@ class Cell:
     knobs: dict
     files: machine.Files
     port: bool
+    clock: machine.Clock
     append: tuple
     qemu_opts: tuple
 
@@ -54,18 +55,23 @@ class Cell:
     @property
     def argv(self):
         return machine.argv(self.machine, self.cpus, self.files,
-                            self.cmdline, self.port, self.qemu_opts)
+                            self.cmdline, self.port, self.clock,
+                            self.qemu_opts)
 
     @property
     def binaries(self):
-        return {name: options.digest(getattr(self.files, name))
-                for name in ("qemu", "kernel", "initramfs")}
+        found = {name: options.digest(getattr(self.files, name))
+                 for name in ("qemu", "kernel", "initramfs")}
+        if self.clock.profile:
+            found["profile"] = options.digest(self.clock.profile)
+        return found
 
     @functools.cached_property
     def key(self):
         """A hash of all that decides the result; not of where files lie."""
         bare = replace(self, files=machine.Files("qemu", "kernel",
-                                                 "initramfs"))
+                                                 "initramfs"),
+                       clock=replace(self.clock, profile=None))
         text = json.dumps([bare.argv, self.workload, self.binaries])
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -153,6 +159,7 @@ def plan(args, progress):
     extra = options.words(args.qemu_opt)
     return [Cell(m, cpus, mode, args.workload, {"threads": cpus, **knobs},
                  files[m.name], machine.has_port(files[m.name].qemu),
+                 options.clock(args, m, files[m.name].qemu),
                  tuple(args.append), tuple(extra))
             for m in machines for cpus in args.cpus for mode in args.mode]
 
@@ -286,7 +293,8 @@ class Batch:
                              f"\n  log: {work / machine.RESULTS}")
         data = result.cell(
             cell.machine.name, cell.cpus, cell.mode, cell.workload,
-            cell.knobs, machine.clock(cell.cpus)[0], [result.sample(line)],
+            cell.knobs, cell.clock.name,
+            [result.sample(line, outcome.lines)],
             self._provenance(cell, outcome))
         result.write(work / "result.json", result.document([data]))
         if not self.args.keep and cell.port:
@@ -300,7 +308,7 @@ class Batch:
                 "kernel_cmdline": cell.cmdline, "host": _host(),
                 "findings": [f"{f.kind}: {f.text}"
                              for f in outcome.findings],
-                **result.STATEMENT}
+                **result.statement(cell.clock)}
 
 
 def _earlier(folder):

@@ -23,6 +23,7 @@ from .errors import EnvError, UsageError
 SUITE = "trixie"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 RECORD = paths.BUILD / "sources.json"
+DOWNLOAD_GB = 0.5       # the packages, twice, and apt's lists
 
 
 class Package(NamedTuple):
@@ -179,7 +180,7 @@ def sha256(path):
 
 def fetch(names, progress, mirror=None):
     """Download packages through apt into the cache."""
-    host.check_space(paths.CACHE, "sources")
+    host.check_space(paths.CACHE, DOWNLOAD_GB)
     mirror = mirror or host_mirror()
     env = private_apt(mirror)
     conf = env["APT_CONFIG"]

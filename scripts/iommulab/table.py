@@ -12,6 +12,9 @@ FUNCTIONAL = (
     "CPUs share, so with N CPUs a rate per CPU falls as 1/N by "
     "construction. Compare modes at one number of CPUs, never numbers of "
     "CPUs.")
+VTIME = (
+    "Clock: vtime. Each CPU has its own clock; instructions, device accesses "
+    "and interrupts take the time of {profile}.")
 LIMITS = (
     "Measured: the guest kernel's instructions. Not modelled: the time a "
     "command spends in the IOMMU's queue, cache line transfers. Not "
@@ -59,6 +62,8 @@ def render(cells, failures=(), interrupted=0):
         out.append("")
         if any(c["clock"] == "functional" for c in cells):
             out += _wrap(FUNCTIONAL)
+        if any(c["clock"] == "vtime" for c in cells):
+            out += _wrap(VTIME.format(profile=_profiles(cells)))
         out += _wrap(LIMITS)
         out += _wrap(_versions(cells))
     marked = [c for c in cells if c["provenance"]["findings"]]
@@ -100,6 +105,14 @@ def _compare(name, cpus, rates):
 def _pair(cell, key):
     ways = cell["latency_ns"]
     return f"{ways['map'][key] / 1000:.2f}/{ways['unmap'][key] / 1000:.2f}"
+
+
+def _profiles(cells):
+    """ "generic-x86.ini, generic-arm.ini": the profiles in use."""
+    names = [word.rpartition("/")[2].split(",")[0]
+             for c in cells for word in c["provenance"]["qemu_argv"]
+             if "vtime-profile=" in word]
+    return ", ".join(dict.fromkeys(names)) or "no profile"
 
 
 def _versions(cells):

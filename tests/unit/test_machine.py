@@ -8,12 +8,13 @@ from pathlib import Path
 
 from iommulab import machine
 
+CLOCK = machine.Clock("functional")
 FILES = machine.Files(Path("/q"), Path("/k"), Path("/i"), (Path("/fw"),))
 
 
-def argv(name, cpus=4, port=True, extra=()):
+def argv(name, cpus=4, port=True, extra=(), clock=CLOCK):
     return machine.argv(machine.MACHINES[name], cpus, FILES, "quiet", port,
-                        extra)
+                        clock, extra)
 
 
 def values(words, option):
@@ -35,6 +36,18 @@ class Argv(unittest.TestCase):
         self.assertIn("hpet=off", argv("vtd")[argv("vtd").index("-M") + 1])
         self.assertIn("dtb-randomness=off",
                       argv("smmuv3")[argv("smmuv3").index("-M") + 1])
+
+    def test_virtual_time(self):
+        clock = machine.Clock("vtime", Path("/p.ini"), 50, 7)
+        words = argv("vtd", clock=clock)
+        self.assertNotIn("-icount", words)
+        self.assertEqual(values(words, "-accel"), [
+            "tcg,thread=single,vtime=on,vtime-profile=/p.ini,"
+            "vtime-quantum=50,vtime-jitter=7"])
+
+    def test_each_machine_has_a_profile(self):
+        for m in machine.MACHINES.values():
+            self.assertTrue(machine.profile(m).is_file(), m.name)
 
     def test_the_iommus(self):
         self.assertIn("intel-iommu,intremap=on,aw-bits=48",

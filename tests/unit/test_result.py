@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lab import ROOT
 
-from iommulab import result
+from iommulab import machine, result
 
 HIST = {"count": 4, "sum_ns": 400, "max_ns": 130,
         "hist": [[80, 1], [96, 2], [128, 1]]}
@@ -21,7 +21,11 @@ LINE = {"iommulab": "bench", "device": "0000:00:02.0", "domain": "DMA",
 PROVENANCE = {"cell": "00", "sources": {}, "artefacts": {}, "config": {},
               "binaries": {}, "qemu_argv": ["qemu", "-append", ""],
               "kernel_cmdline": "quiet", "host": {}, "findings": [],
-              **result.STATEMENT}
+              **result.statement(machine.Clock("functional"))}
+VCPU = {"iommulab": "vtime", "region": 1, "cpu": 0, "insns": 10, "slices": 1,
+        "parks": 1, "total_ps": 4900, "exec_ps": 4000, "pause_ps": 300,
+        "mmio_ps": 200, "wfe_ps": 0, "poll_ps": 100, "idle_ps": 250,
+        "jitter_ps": 50}
 
 
 def document():
@@ -36,6 +40,24 @@ def bucket(value):
         return value
     shift = value.bit_length() - 4
     return value >> shift << shift
+
+
+class VCPUs(unittest.TestCase):
+    def document(self, **change):
+        data = document()
+        data["cells"][0]["samples"][0] = result.sample(
+            LINE, [LINE, {**VCPU, **change}])
+        return data
+
+    def test_where_the_time_went(self):
+        data = self.document()
+        self.assertEqual(result.errors(data), [])
+        [vcpu] = data["cells"][0]["samples"][0]["vcpus"]
+        self.assertEqual(vcpu["insns"], 10)
+
+    def test_times_must_add_up(self):
+        [error] = result.errors(self.document(idle_ps=251))
+        self.assertIn("add up to 4901 ps, not 4900", error)
 
 
 class Numbers(unittest.TestCase):
