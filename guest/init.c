@@ -7,7 +7,8 @@
  * they go to the console, between the messages of the kernel, and the
  * machine is powered off.
  *
- *   iommulab.job=ready|bench       ready: report that the guest is up, no more
+ *   iommulab.job=ready|bench|clocks   ready: report that the guest is up, no
+ *                                  more; clocks: see clocks.h
  *   iommulab.device=VVVV:DDDD      PCI device to map for
  *   iommulab.bench=KEY:VALUE,...   see bench_keys
  */
@@ -16,6 +17,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <linux/iommulab.h>
 #include <stdarg.h>
@@ -33,6 +35,8 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "clocks.h"
+
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
 #define PCI_DEVICES "/sys/bus/pci/devices"
@@ -40,7 +44,7 @@
 
 /* What the command line asks for. */
 struct job {
-	bool bench;
+	enum { JOB_READY, JOB_BENCH, JOB_CLOCKS } kind;
 	unsigned int vendor;
 	unsigned int device;
 	struct iommulab_bench arg;
@@ -276,9 +280,14 @@ static void parse_device(struct job *job, const char *s)
 static void parse_option(struct job *job, const char *key, char *value)
 {
 	if (!strcmp(key, "job")) {
-		job->bench = !strcmp(value, "bench");
-		if (!job->bench && strcmp(value, "ready"))
-			fail("iommulab.job: \"%s\" is none of ready, bench",
+		if (!strcmp(value, "ready"))
+			job->kind = JOB_READY;
+		else if (!strcmp(value, "bench"))
+			job->kind = JOB_BENCH;
+		else if (!strcmp(value, "clocks"))
+			job->kind = JOB_CLOCKS;
+		else
+			fail("iommulab.job: \"%s\" is none of ready, bench, clocks",
 			     value);
 	} else if (!strcmp(key, "device")) {
 		parse_device(job, value);
@@ -489,6 +498,22 @@ static void run_bench(struct job *job)
 	free(threads);
 }
 
+static void run_clocks(void)
+{
+	unsigned int cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	struct clocks c;
+	char line[256];
+
+	if (!clocks_run(cpus, &c))
+		fail("cannot start a thread on each of %u CPUs", cpus);
+	snprintf(line, sizeof(line),
+		 "{\"iommulab\":\"clocks\",\"cpus\":%u,\"alone\":%" PRIu64
+		 ",\"busy_min\":%" PRIu64 ",\"busy_max\":%" PRIu64
+		 ",\"reads\":%" PRIu64 ",\"backwards\":%" PRIu64 "}\n",
+		 cpus, c.alone, c.busy_min, c.busy_max, c.reads, c.backwards);
+	put_line(line);
+}
+
 int main(void)
 {
 	struct job job;
@@ -496,7 +521,9 @@ int main(void)
 	set_up();
 	parse_cmdline(&job);
 	report_ready();
-	if (job.bench)
+	if (job.kind == JOB_BENCH)
 		run_bench(&job);
+	else if (job.kind == JOB_CLOCKS)
+		run_clocks();
 	finish(0);
 }

@@ -49,7 +49,9 @@ KBUILD_ENV = {"KBUILD_BUILD_TIMESTAMP": "2025-01-01", "KBUILD_BUILD_VERSION":
 IGNORED_ENV = ("ARCH", "CC", "CFLAGS", "CPPFLAGS", "CROSS_COMPILE", "CXX",
                "HOSTCC", "HOSTCFLAGS", "KAFLAGS", "KCFLAGS", "KCPPFLAGS", "LD",
                "LDFLAGS", "LOCALVERSION", "MAKEFLAGS", "MFLAGS", "PKG_CONFIG")
-INIT_CFLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-static", "-s")
+INIT_CFLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-pthread", "-static",
+               "-s")
+INIT_SOURCES = ("init.c", "clocks.c")
 
 NAMES = ("qemu", "qtests", "kernel-x86_64", "kernel-arm64",
          "initramfs-x86_64", "initramfs-arm64")
@@ -151,7 +153,8 @@ def inputs(name, chosen):
         }
     else:
         result |= {
-            "files": tree.digest(*guest_files("init.c", "mkinitramfs")),
+            "files": tree.digest(*guest_files(*INIT_SOURCES, "clocks.h",
+                                              "mkinitramfs")),
             "patches": tree.digest(*tree.series("linux")),
             "cflags": INIT_CFLAGS,
             "toolchain": toolchain(host.CROSS[arch]),
@@ -446,7 +449,7 @@ def make_initramfs(arch, out, chosen, log, progress):
         compiler = ccache(host.CROSS[arch] + "gcc").split()
         proc.logged(f"compiling the init of {arch}",
                     [*compiler, *INIT_CFLAGS, f"-I{header.parents[1]}",
-                     "-o", init, paths.ROOT / "guest/init.c"], log,
+                     "-o", init, *guest_files(*INIT_SOURCES)], log,
                     env=build_env())
         proc.logged(f"packing initramfs-{arch}",
                     [sys.executable, paths.ROOT / "guest/mkinitramfs",

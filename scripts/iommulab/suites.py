@@ -76,6 +76,7 @@ SUITES = {
     "cli": ((), lambda: _python("cli", 600)),
     "qtest": (("qemu", "qtests"), _qtests),
     "guest": (GUEST, lambda: _python("guest", 900)),
+    "determinism": (GUEST, lambda: _python("determinism", 900)),
 }
 
 

@@ -95,6 +95,23 @@ class Run:
                          r"% of lazy, lazy runs at \d+ % of passthrough\.")
 
 
+class Clocks:
+    """What the CPUs' clocks look like from inside, 64 of them."""
+
+    def test_fair_and_monotonic(self):
+        self.guest(0, "boot", "--cpus", "64", "--append",
+                   "iommulab.job=clocks")
+        [folder] = self.output.iterdir()
+        lines = [json.loads(text) for text in
+                 (folder / "result.jsonl").read_text().splitlines()]
+        [clocks] = [l for l in lines if l["iommulab"] == "clocks"]
+        self.assertEqual(clocks["cpus"], 64)
+        self.assertEqual(clocks["backwards"], 0)
+        self.assertEqual(clocks["reads"], 64 * 200)
+        for busy in ("busy_min", "busy_max"):
+            self.assertLess(abs(clocks[busy] / clocks["alone"] - 1), 0.01)
+
+
 class Failure:
     """What goes wrong on purpose."""
 
@@ -113,7 +130,7 @@ class Failure:
 
     def test_the_guest_refuses(self):
         done = self.bad(5, "--append", "iommulab.job=dance")
-        self.assertIn("none of ready, bench", done.stderr)
+        self.assertIn("none of ready, bench, clocks", done.stderr)
 
     def test_ctrl_c(self):
         run = self.start("run", "--machine", self.name, "--output",

@@ -12,5 +12,9 @@ class Run(cases.Run, cases.GuestTest):
     name = "smmuv3"
 
 
+class Clocks(cases.Clocks, cases.GuestTest):
+    name = "smmuv3"
+
+
 class Failure(cases.Failure, cases.GuestTest):
     name = "smmuv3"

@@ -12,5 +12,9 @@ class Run(cases.Run, cases.GuestTest):
     name = "vtd"
 
 
+class Clocks(cases.Clocks, cases.GuestTest):
+    name = "vtd"
+
+
 class Failure(cases.Failure, cases.GuestTest):
     name = "vtd"
