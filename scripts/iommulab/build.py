@@ -34,7 +34,9 @@ ARTEFACTS_GB = 0.5
 QEMU_BINARIES = ("qemu-system-x86_64", "qemu-system-aarch64")
 QEMU_CONFIGURE = (
     "--target-list=x86_64-softmmu,aarch64-softmmu",
-    "--without-default-features", "--disable-tools", "--disable-docs",
+    "--without-default-features", "--without-default-devices",
+    "--with-devices-x86_64=iommulab", "--with-devices-aarch64=iommulab",
+    "--disable-tools", "--disable-docs",
     "--disable-install-blobs", "--disable-debug-info", "--disable-download",
     "--disable-werror", "--enable-system", "--enable-tcg", "--enable-plugins",
     "--enable-capstone", "--enable-fdt=system", "--enable-pixman",

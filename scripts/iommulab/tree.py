@@ -15,7 +15,8 @@ import subprocess
 from . import paths, proc, sources
 from .errors import BuildError
 
-OVERLAY = ("accel", "hw", "include", "qapi", "tests/qtest", "docs/specs")
+OVERLAY = ("accel", "configs", "hw", "include", "qapi", "tests/qtest",
+           "docs/specs")
 SERIES = {"qemu": ("patches/qemu/fixes", "patches/qemu/hooks"),
           "linux": ("patches/linux",)}
 
