@@ -260,6 +260,12 @@ int64_t vtime_get_insns(void)
     return sum;
 }
 
+/* @ns after @ps; some timers are armed for the end of time. */
+static int64_t in_ns(int64_t ps, int64_t ns)
+{
+    return ns > (VTIME_NEVER - ps) / 1000 ? VTIME_NEVER : ps + ns * 1000;
+}
+
 /* -------------------------------------------- sleeping, waking, parking */
 
 /* Put @v among the runnable, not before @when. */
@@ -413,7 +419,7 @@ void vtime_timers_changed(void)
         int64_t ns = qemu_clock_deadline_ns_all(QEMU_CLOCK_VIRTUAL,
                                                 QEMU_TIMER_ATTR_ALL);
         if (ns >= 0) {
-            slice_shorten(vtime_cpu_now(vt.running) + ns * 1000);
+            slice_shorten(in_ns(vtime_cpu_now(vt.running), ns));
         }
     }
 }
@@ -485,7 +491,7 @@ static int64_t next_deadline(void)
     if (ns < 0) {
         return VTIME_NEVER;
     }
-    return (vt.now / 1000 + ns) * 1000;
+    return in_ns(vt.now / 1000 * 1000, ns);
 }
 
 static void advance(int64_t to)
