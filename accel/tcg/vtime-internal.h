@@ -52,8 +52,9 @@ typedef struct VTimeCPU {
 } VTimeCPU;
 
 /* vtime.c: before any vCPU exists. */
-void vtime_start(const VTimeConfig *cfg);
+void vtime_start(const VTimeConfig *cfg, unsigned max_cpus);
 
+/* NULL before the vCPU's thread was asked for. */
 VTimeCPU *vtime_cpu(CPUState *cpu);
 int64_t vtime_cpu_now(VTimeCPU *v);
 int64_t vtime_pause_cost(void);
@@ -80,7 +81,7 @@ bool vtime_watch_flush_needed(void);
 /* vtime-tlb.c: where @addr, just loaded by @cpu, lies in RAM; false if not. */
 bool vtime_vaddr_to_ram(CPUState *cpu, vaddr addr, ram_addr_t *ram);
 
-/* Every vCPU that exists, by index; up to vtime_n_cpus. */
+/* By index, up to the machine's max_cpus; NULL where there is no vCPU. */
 extern VTimeCPU **vtime_cpus;
 extern unsigned vtime_n_cpus;
 

@@ -112,7 +112,7 @@ void vtime_add_options(ObjectClass *oc)
         "File with the machine's costs");
 }
 
-bool vtime_init(bool mttcg, Error **errp)
+bool vtime_init(bool mttcg, unsigned max_cpus, Error **errp)
 {
     if (!enabled) {
         if (orphan) {
@@ -137,6 +137,6 @@ bool vtime_init(bool mttcg, Error **errp)
         !vtime_profile_load(&cfg.profile, profile_path, errp)) {
         return false;
     }
-    vtime_start(&cfg);
+    vtime_start(&cfg, max_cpus);
     return true;
 }

@@ -544,12 +544,17 @@ static void handle_kick(void)
     vt.deadline_stale = true;
     if (qatomic_xchg(&vt.wake_pollers, false)) {
         CPU_FOREACH(cpu) {
-            vtime_unpark(vtime_cpu(cpu), vt.now);
+            if (vtime_cpu(cpu)) {
+                vtime_unpark(vtime_cpu(cpu), vt.now);
+            }
         }
     }
     CPU_FOREACH(cpu) {
         VTimeCPU *v = vtime_cpu(cpu);
 
+        if (!v) {
+            continue;
+        }
         current_cpu = cpu;
         qemu_wait_io_event_common(cpu);
         if (!v->heap_pos && cpu_can_run(cpu) && !cpu_thread_is_idle(cpu)) {
@@ -760,19 +765,11 @@ static void *vtime_thread_fn(void *arg)
 static void vtime_add_cpu(CPUState *cpu)
 {
     VTimeCPU *v = g_new0(VTimeCPU, 1);
-    unsigned n = cpu->cpu_index + 1;
 
-    if (n > vtime_n_cpus) {
-        vtime_cpus = g_renew(VTimeCPU *, vtime_cpus, n);
-        vt.heap = g_renew(VTimeCPU *, vt.heap, n + 1);
-        memset(vtime_cpus + vtime_n_cpus, 0,
-               (n - vtime_n_cpus) * sizeof(*vtime_cpus));
-        vtime_n_cpus = n;
-    }
     v->cpu = cpu;
-    v->clock = vt.now;
+    v->clock = qatomic_read_i64(&vt.now);
     v->irq_due = VTIME_NEVER;
-    vtime_cpus[cpu->cpu_index] = v;
+    qatomic_store_release(&vtime_cpus[cpu->cpu_index], v);
 }
 
 static void vtime_start_vcpu_thread(CPUState *cpu)
@@ -904,8 +901,12 @@ bool vtime_region_stats(int cpu_index, VTimeStats *stats)
 
 /* ---------------------------------------------------------------- set-up */
 
-void vtime_start(const VTimeConfig *cfg)
+void vtime_start(const VTimeConfig *cfg, unsigned max_cpus)
 {
+    /* All of it now: vCPUs may be plugged while others run. */
+    vtime_cpus = g_new0(VTimeCPU *, max_cpus);
+    vtime_n_cpus = max_cpus;
+    vt.heap = g_new0(VTimeCPU *, max_cpus + 1);
     vt.cfg = *cfg;
     vt.quantum = cfg->boot_quantum;
     vt.deadline = VTIME_NEVER;

@@ -87,7 +87,7 @@ void vtime_add_options(ObjectClass *oc);
  * Switch virtual time on if the options ask for it; before any vCPU exists.
  * Errors: conflicting accelerator options, a bad profile.
  */
-bool vtime_init(bool mttcg, Error **errp);
+bool vtime_init(bool mttcg, unsigned max_cpus, Error **errp);
 
 /*
  * Timed mode with the cost profile, or functional mode with a large quantum
