@@ -7,6 +7,7 @@
 CONFIG_ARM_VIRT=y
 
 # Bridges, for IOMMU groups of different shapes
+CONFIG_PCI_BRIDGE=y
 CONFIG_PCIE_PORT=y
 CONFIG_PCIE_PCI_BRIDGE=y
 CONFIG_IOH3420=y
