@@ -134,7 +134,7 @@ def lint_all():
     wrong = [f"{relative(patch)} {what}" for name in tree.SERIES
              for patch in tree.series(name) for what in lint(patch)]
     for name, file in tree.overlay().items():
-        head = file.read_bytes()[:600]
+        head = file.read_bytes()[:2000]
         if head.strip() and b"SPDX-License-Identifier:" not in head:
             wrong.append(f"{name} has no SPDX-License-Identifier")
     used = hook_lines()
