@@ -22,7 +22,7 @@ from .progress import Progress, duration
 # write each, then unmap the 50. `warmup` is ms of guest time; every
 # `sample`th batch has its latencies taken.
 KNOBS = {"depth": 50, "size": 4096, "sg": 0, "dir": "to", "touch": 1,
-         "compute": 0, "xcpu": 0, "warmup": 20, "sample": 16}
+         "compute": 0, "xcpu": 0, "warmup": 5, "sample": 16}
 
 
 @dataclass(frozen=True)
@@ -107,9 +107,9 @@ def add_parser(subparsers):
         help="one of: " + ", ".join(result.WORKLOADS)
              + " (default: mapunmap)")
     what.add_argument(
-        "--duration", metavar="TIME", type=options.seconds, default=0.1,
+        "--duration", metavar="TIME", type=options.seconds, default=0.02,
         help="guest time each CPU is measured for, as 100ms or 2s "
-             "(default: 100ms)")
+             "(default: 20ms)")
     what.add_argument(
         "--knob", metavar="KEY=VALUE", action="append", default=[],
         help="set one of the benchmark's knobs: " + ", ".join(
