@@ -19,6 +19,7 @@ TRAILERS = "Upstream-Status: Pending\nExit: when it is merged\n"
 
 CONFIGURE = r"""#!/bin/sh
 src=$(dirname "$0")
+printf '[built-in options]\nwerror = true\n' >config-meson.cross
 cat >build.ninja <<END
 rule cc
   command = gcc -MD -MF \$out.d -c \$in -o \$out

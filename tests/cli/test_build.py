@@ -77,6 +77,11 @@ class Build(CloneTest):
         self.assertEqual(described.stdout.strip(),
                          f"v10.0.99-iommulab-{name[5:13]}")
 
+    def test_werror_stays_off_when_meson_regenerates(self):
+        self.first_build()
+        machine = self.build / "qemu/config-meson.cross"
+        self.assertNotIn("werror", machine.read_text())
+
     def test_compile_error(self):
         self.write(self.clone / "hw/misc/port.c",
                    "\n" * 30 + "int port(void) { return unheard_of; }\n")
