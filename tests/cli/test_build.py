@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Artefacts: cached by content, rebuilt by dependence, failures explained."""
 
+import fcntl
 import os
 import subprocess
 import time
@@ -22,6 +23,13 @@ class Build(CloneTest):
         self.assertLess(time.monotonic() - start, 2)
         self.assertEqual(before, (self.log(),
                                   os.readlink(self.build / "out/qemu")))
+
+    def test_nothing_to_build_does_not_wait_for_a_build(self):
+        self.first_build()
+        with open(self.build / ".lock", "w", encoding="utf-8") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            self.timeout = 20
+            self.code(0, "build", "qemu")
 
     def test_edit_rebuilds_only_what_depends_on_it(self):
         self.patch("qemu/hooks", 1, "    int b = 2;", "    int b = 20;")
