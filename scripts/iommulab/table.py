@@ -117,8 +117,8 @@ def _profiles(cells):
 
 def _versions(cells):
     sources = cells[0]["provenance"]["sources"]
-    names = [f"{name} {value}" for name, value in sorted(sources.items())
-             if isinstance(value, str) and len(value) < 32]
+    names = [f"{name} {source['version']}"
+             for name, source in sorted(sources.items())]
     return "Sources: " + (", ".join(names) or "not recorded") + "."
 
 
