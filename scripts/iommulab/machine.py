@@ -59,7 +59,7 @@ FAST_UART = ("-global", "serial.baudbase=115200000")
 MACHINES = {m.name: m for m in (
     Machine("vtd", "x86_64", "qemu-system-x86_64",
             ("-M", "q35,hpet=off", "-cpu", INTEL, *FAST_UART,
-             "-device", "intel-iommu,intremap=on,aw-bits=48"),
+             "-device", "intel-iommu,intremap=on,eim=on,aw-bits=48"),
             "arch/x86/boot/bzImage", "generic-x86",
             "Intel VT-d: q35 with intel-iommu"),
     Machine("smmuv3", "arm64", "qemu-system-aarch64",

@@ -50,13 +50,13 @@ class Argv(unittest.TestCase):
             self.assertTrue(machine.profile(m).is_file(), m.name)
 
     def test_the_iommus(self):
-        self.assertIn("intel-iommu,intremap=on,aw-bits=48",
+        self.assertIn("intel-iommu,intremap=on,eim=on,aw-bits=48",
                       values(argv("vtd"), "-device"))
         self.assertIn("iommu=smmuv3", values(argv("smmuv3"), "-M")[0])
 
     def test_the_iommu_comes_before_the_devices_behind_it(self):
         devices = values(argv("vtd"), "-device")
-        self.assertLess(devices.index("intel-iommu,intremap=on,aw-bits=48"),
+        self.assertLess(devices.index("intel-iommu,intremap=on,eim=on,aw-bits=48"),
                         devices.index("pci-testdev"))
 
     def test_channels(self):
