@@ -91,7 +91,8 @@ class CloneTest(LabTest):
                    "Package: meson\nVersion: 1.7.0-1\nArchitecture: all\n"
                    "Maintainer: toy\nDescription: toy\n")
         self.write(deb / "usr/lib/python3/dist-packages/mesonbuild/"
-                   "mesonmain.py", "def main(): pass\n")
+                   "mesonmain.py", "import sys\n\ndef main():\n"
+                   "    open(sys.argv[-2] + '/build.ninja', 'w')\n")
         packages = self.cache / "sources"
         packages.mkdir(parents=True)
         subprocess.run(["dpkg-deb", "--root-owner-group", "-b", deb,

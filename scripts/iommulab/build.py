@@ -373,8 +373,9 @@ def qemu_tree(chosen, log, progress):
     env = build_env(PYTHONPATH=str(sources.meson(chosen["meson"])))
     configure = [source / "configure", f"--python={sys.executable}",
                  f"--cc={ccache('gcc')}", *QEMU_CONFIGURE]
-    stamp = shlex.join(map(str, [*configure, chosen["qemu"].id, env[
-        "PYTHONPATH"], *toolchain(host.CROSS[host.arch()])]))
+    stamp = shlex.join(map(str, [*configure, chosen["qemu"].id,
+                                 chosen["meson"].id,
+                                 *toolchain(host.CROSS[host.arch()])]))
     if fresh_dir(folder, stamp):
         progress.step("configuring qemu")
         proc.logged("QEMU's configure", configure, log, cwd=folder, env=env)
@@ -531,8 +532,6 @@ def build(args):
         return dry_run(names)
     if args.setup_only:
         host.prepare(progress)
-        if options is None and use_cached(names):
-            return
         with proc.locked(paths.BUILD / ".lock", progress):
             chosen = setup(progress, options or {})
             setup_meson(sources.meson(chosen["meson"]))
@@ -578,6 +577,6 @@ def setup_meson(package):
         script.write_text("from mesonbuild.mesonmain import main\n"
                           "raise SystemExit(main())\n")
     args = [sys.executable, script, "setup", paths.BUILD, paths.ROOT]
-    if (paths.BUILD / "build.ninja").exists():
+    if (paths.BUILD / "meson-private/coredata.dat").exists():
         args.insert(3, "--reconfigure")
     proc.logged("setting up Meson", args, paths.LOGS / "meson.log")

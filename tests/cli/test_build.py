@@ -24,6 +24,14 @@ class Build(CloneTest):
         self.assertEqual(before, (self.log(),
                                   os.readlink(self.build / "out/qemu")))
 
+    def test_configure_sets_meson_up(self):
+        self.first_build()
+        done = subprocess.run([self.clone / "configure", *self.sources()],
+                              env=self.env(), capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue((self.build / "build.ninja").exists())
+        self.assertIn(str(self.qemu), done.stderr)
+
     def test_nothing_to_build_does_not_wait_for_a_build(self):
         self.first_build()
         with open(self.build / ".lock", "w", encoding="utf-8") as file:
