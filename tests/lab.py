@@ -3,6 +3,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import tempfile
 import unittest
@@ -11,6 +12,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 COMMAND = os.environ.get("IOMMULAB_COMMAND", str(ROOT / "iommulab"))
 FAKE = ROOT / "tests" / "fake-qemu"
+
+
+def heed_interrupt():
+    """Undo what a background job inherits; runs in the child."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class LabTest(unittest.TestCase):
@@ -30,11 +36,13 @@ class LabTest(unittest.TestCase):
                               timeout=self.timeout, **kw)
 
     def start(self, *args):
-        """Start the command and return the process."""
+        """Start the command and return the process. It takes a SIGINT even
+        where the tests run in the background of a shell, which ignores it."""
         return subprocess.Popen([COMMAND, *args], text=True,
                                 stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, process_group=0)
+                                stderr=subprocess.PIPE, process_group=0,
+                                preexec_fn=heed_interrupt)
 
     def expect(self, code, *args, **kw):
         """Run the command, check its exit code, return the process."""
