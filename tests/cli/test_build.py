@@ -8,6 +8,7 @@ import time
 import unittest
 
 from clone import CloneTest
+from lab import heed_interrupt
 
 
 class Build(CloneTest):
@@ -128,7 +129,8 @@ class Build(CloneTest):
             "trace-events\n", "trace-events || slow\n"), 0o755)
         with subprocess.Popen(
                 [self.clone / "iommulab", "build", *self.sources(), "qemu"],
-                env=self.env(), stderr=subprocess.DEVNULL) as process:
+                env=self.env(), stderr=subprocess.DEVNULL,
+                preexec_fn=heed_interrupt) as process:
             deadline = time.monotonic() + 60
             while not self.sleepers() and time.monotonic() < deadline:
                 time.sleep(0.05)
