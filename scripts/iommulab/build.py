@@ -552,7 +552,7 @@ def build(args):
 def dry_run(names):
     lacking = host.missing()
     if lacking:
-        print(host.install_line(lacking))
+        print(host.user_line(lacking))
     chosen = sources.load()
     if not chosen:
         print("fetch or find in the cache: " + " ".join(sources.PACKAGES))

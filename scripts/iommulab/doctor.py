@@ -53,7 +53,7 @@ def examine():
             lacking.append(need)
         add("ok" if there else "missing", need.what, f"package {need.package}")
     if lacking:
-        fixes.append(host.install_line(lacking))
+        fixes.append(host.user_line(lacking))
     add("ok" if shutil.which("ccache") else "note", "ccache",
         "optional; makes a rebuild faster (package ccache)")
     for path, needed in ((paths.BUILD, build.space(build.NAMES)),

@@ -119,6 +119,11 @@ def install_line(lacking):
     return "apt-get install -y --no-install-recommends " + " ".join(packages)
 
 
+def user_line(lacking):
+    """The same, as this user has to type it."""
+    return ("" if os.geteuid() == 0 else "sudo ") + install_line(lacking)
+
+
 def prepare(progress):
     """Install what is missing; EnvError with the line to run if it cannot."""
     lacking = missing()
@@ -141,10 +146,9 @@ def prepare(progress):
 
 
 def _lacking_text(lacking):
-    sudo = "" if os.geteuid() == 0 else "sudo "
     return "\n".join(
         [*(f"missing: {n.what} (package {n.package})" for n in lacking),
-         "Run: " + sudo + install_line(lacking)])
+         "Run: " + user_line(lacking)])
 
 
 def _root_prefix():

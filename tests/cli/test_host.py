@@ -55,7 +55,7 @@ class Host(CloneTest):
         self.assertRegex(done.stdout, r"missing +flex")
         self.assertRegex(done.stdout, r"ok +bison")
         self.assertRegex(done.stdout,
-                         r"Run: apt-get install .*flex ninja-build")
+                         r"Run: (sudo )?apt-get install .*flex ninja-build")
 
     @unittest.skipUnless(HAS_NAMESPACE, "needs to mount a small file system")
     def test_no_disk_space(self):
