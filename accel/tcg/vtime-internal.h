@@ -75,6 +75,8 @@ void vtime_park_init(void);
 void vtime_lines_add(VTimeCPU *v);
 void vtime_lines_remove(VTimeCPU *v);
 void vtime_poll_reset(VTimeCPU *v);
+/* Have no memory of what the vCPU executed so far. */
+void vtime_poll_forget(VTimeCPU *v);
 /* Pages became watched: TLBs must be flushed before any vCPU runs on. */
 bool vtime_watch_flush_needed(void);
 
