@@ -35,6 +35,13 @@ bool vtime_on;
 VTimeCPU **vtime_cpus;
 unsigned vtime_n_cpus;
 
+/* The key is here and not looked up, so that the heap stays in the cache. */
+typedef struct VTimeEntry {
+    int64_t key;                /* the vCPU's clock, or when it is to wake */
+    int index;
+    VTimeCPU *v;
+} VTimeEntry;
+
 typedef struct VTime {
     VTimeConfig cfg;
     bool timed;
@@ -43,7 +50,7 @@ typedef struct VTime {
     int64_t deadline;           /* next virtual timer */
     bool deadline_stale;
 
-    VTimeCPU **heap;            /* 1-based, by (key, index) */
+    VTimeEntry *heap;           /* 1-based, by (key, index) */
     unsigned n_heap;
 
     VTimeCPU *running;          /* inside its slice */
@@ -69,35 +76,42 @@ VTimeCPU *vtime_cpu(CPUState *cpu)
 
 /* ------------------------------------------------------------- the heap */
 
-static inline int64_t key(const VTimeCPU *v)
+static inline VTimeEntry entry(VTimeCPU *v)
 {
-    return v->parked ? v->wake : v->clock;
+    return (VTimeEntry) {
+        .key = v->parked ? v->wake : v->clock,
+        .index = v->cpu->cpu_index,
+        .v = v,
+    };
 }
 
 /* Ties go to the smaller index, so that the order is total. */
-static inline bool before(const VTimeCPU *a, const VTimeCPU *b)
+static inline bool before(const VTimeEntry *a, const VTimeEntry *b)
 {
-    int64_t ka = key(a), kb = key(b);
-
-    return ka < kb || (ka == kb && a->cpu->cpu_index < b->cpu->cpu_index);
+    return a->key < b->key || (a->key == b->key && a->index < b->index);
 }
 
-static void heap_up(unsigned i)
+static inline void heap_put(unsigned i, const VTimeEntry *e)
 {
-    VTimeCPU *v = vt.heap[i];
+    vt.heap[i] = *e;
+    e->v->heap_pos = i;
+}
 
-    while (i > 1 && before(v, vt.heap[i / 2])) {
-        vt.heap[i] = vt.heap[i / 2];
-        vt.heap[i]->heap_pos = i;
-        i /= 2;
+static void heap_up(VTimeCPU *v)
+{
+    VTimeEntry e = entry(v);
+    unsigned i = v->heap_pos;
+
+    for (; i > 1 && before(&e, &vt.heap[i / 2]); i /= 2) {
+        heap_put(i, &vt.heap[i / 2]);
     }
-    vt.heap[i] = v;
-    v->heap_pos = i;
+    heap_put(i, &e);
 }
 
-static void heap_down(unsigned i)
+static void heap_down(VTimeCPU *v)
 {
-    VTimeCPU *v = vt.heap[i];
+    VTimeEntry e = entry(v);
+    unsigned i = v->heap_pos;
 
     for (;;) {
         unsigned c = 2 * i;
@@ -105,18 +119,16 @@ static void heap_down(unsigned i)
         if (c > vt.n_heap) {
             break;
         }
-        if (c < vt.n_heap && before(vt.heap[c + 1], vt.heap[c])) {
+        if (c < vt.n_heap && before(&vt.heap[c + 1], &vt.heap[c])) {
             c++;
         }
-        if (!before(vt.heap[c], v)) {
+        if (!before(&vt.heap[c], &e)) {
             break;
         }
-        vt.heap[i] = vt.heap[c];
-        vt.heap[i]->heap_pos = i;
+        heap_put(i, &vt.heap[c]);
         i = c;
     }
-    vt.heap[i] = v;
-    v->heap_pos = i;
+    heap_put(i, &e);
 }
 
 /*
@@ -125,40 +137,38 @@ static void heap_down(unsigned i)
  */
 static void heap_fix(VTimeCPU *v)
 {
-    heap_up(v->heap_pos);
-    heap_down(v->heap_pos);
+    heap_up(v);
+    heap_down(v);
 }
 
 static void heap_add(VTimeCPU *v)
 {
-    vt.heap[++vt.n_heap] = v;
-    v->heap_pos = vt.n_heap;
+    v->heap_pos = ++vt.n_heap;
     heap_fix(v);
 }
 
 static void heap_remove(VTimeCPU *v)
 {
     unsigned i = v->heap_pos;
-    VTimeCPU *last = vt.heap[vt.n_heap--];
+    VTimeCPU *last = vt.heap[vt.n_heap--].v;
 
     v->heap_pos = 0;
     if (last != v) {
-        vt.heap[i] = last;
         last->heap_pos = i;
         heap_fix(last);
     }
 }
 
-/* Smallest key of all but @v, which is at the top. */
+/* Smallest key of all but the vCPU at the top. */
 static int64_t heap_second(void)
 {
     int64_t k = VTIME_NEVER;
 
     if (vt.n_heap >= 2) {
-        k = key(vt.heap[2]);
+        k = vt.heap[2].key;
     }
     if (vt.n_heap >= 3) {
-        k = MIN(k, key(vt.heap[3]));
+        k = MIN(k, vt.heap[3].key);
     }
     return k;
 }
@@ -637,7 +647,7 @@ static void between_slices(void)
             vt.deadline = next_deadline();
         }
         if (vt.n_heap && !vt.current) {
-            advance(MIN(key(vt.heap[1]), vt.deadline));
+            advance(MIN(vt.heap[1].key, vt.deadline));
         }
         if (vt.deadline <= vt.now) {
             run_timers();
@@ -661,10 +671,10 @@ static inline bool bql_needed(void)
 {
     return unlikely(qatomic_read(&vt.kicked) || vt.work || vt.bh ||
                     vt.frozen || vt.deadline_stale || !vt.n_heap ||
-                    (!vt.current && key(vt.heap[1]) >= vt.deadline));
+                    (!vt.current && vt.heap[1].key >= vt.deadline));
 }
 
-/* Run one slice of @v; returns tcg_cpu_exec()'s verdict. */
+/* Run one slice of @v; returns cpu_exec()'s verdict. */
 static int run_slice(VTimeCPU *v)
 {
     CPUState *cpu = v->cpu;
@@ -681,7 +691,8 @@ static int run_slice(VTimeCPU *v)
     current_cpu = cpu;
     qatomic_set_mb(&vt.running, v);
     /* A kick that came before this store is seen by the caller's loop. */
-    r = qatomic_read(&vt.kicked) ? EXCP_INTERRUPT : tcg_cpu_exec(cpu);
+    /* Not tcg_cpu_exec(): exclusive work happens in this thread or never. */
+    r = qatomic_read(&vt.kicked) ? EXCP_INTERRUPT : cpu_exec(cpu);
     vtime_account(cpu);
     qatomic_set(&vt.running, NULL);
 
@@ -699,7 +710,7 @@ static VTimeCPU *pick(void)
     if (v && v->heap_pos) {
         return v;
     }
-    v = vt.heap[1];
+    v = vt.heap[1].v;
     if (v->parked) {
         /* The bound passed. */
         vtime_unpark(v, v->wake);
@@ -720,6 +731,9 @@ static VTimeCPU *pick(void)
 
 static void run_slices(void)
 {
+    /* Once, not in each slice. */
+    RCU_READ_LOCK_GUARD();
+
     while (!bql_needed()) {
         VTimeCPU *v = pick();
         int r;
@@ -757,7 +771,7 @@ static void run_slices(void)
         if (v->clock >= vt.slice_end || v->parked) {
             vt.current = NULL;
         }
-        heap_down(v->heap_pos);
+        heap_down(v);
         if (unlikely(vtime_watch_flush_needed())) {
             flush_for_watch();
         }
@@ -892,7 +906,7 @@ void vtime_region_begin(void)
             v->stats.jitter += offset;
             v->clock += offset;
             if (v->heap_pos) {
-                heap_down(v->heap_pos);
+                heap_down(v);
             }
         }
     }
@@ -1008,7 +1022,7 @@ void vtime_start(const VTimeConfig *cfg, unsigned max_cpus)
     /* All of it now: vCPUs may be plugged while others run. */
     vtime_cpus = g_new0(VTimeCPU *, max_cpus);
     vtime_n_cpus = max_cpus;
-    vt.heap = g_new0(VTimeCPU *, max_cpus + 1);
+    vt.heap = g_new0(VTimeEntry, max_cpus + 1);
     vt.cfg = *cfg;
     vt.quantum = cfg->boot_quantum;
     vt.deadline = VTIME_NEVER;
