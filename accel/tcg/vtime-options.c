@@ -17,7 +17,7 @@
 static VTimeConfig cfg = {
     .quantum = 100 * 1000,              /* 100 ns */
     .boot_quantum = 20 * 1000 * 1000,   /* 20 us */
-    .park_bound = 1000LL * 1000 * 1000, /* 1 ms */
+    .park_bound = 10000LL * 1000 * 1000, /* 10 ms */
     .profile.ps_per_insn = 1000,
 };
 static bool enabled;
