@@ -16,9 +16,9 @@
 #include "vtime-internal.h"
 
 /*
- * An owner's atomic operations do not need the line from elsewhere, but right
- * after it moved others are likely to want it too, and the owner must not
- * run ahead of them.
+ * An owner's accesses do not need the line from elsewhere, but right after it
+ * moved others are likely to want it too, and the owner must not run ahead of
+ * them.
  */
 #define QUIET 4
 
@@ -139,7 +139,7 @@ static void access_line(CPUState *cpu, CoherenceTracked *t,
     vaddr pc = 0;
 
     if (coherence_line_hit(&t->line, cpu->cpu_index, what) &&
-        (what != COHERENCE_ACCESS_ATOMIC || t->line.quiet >= QUIET)) {
+        (t->line.owner != cpu->cpu_index || t->line.quiet >= QUIET)) {
         now = vtime_cpu_now(v);
     } else {
         now = arrive(cpu, ra, &pc);

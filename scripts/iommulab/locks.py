@@ -97,7 +97,9 @@ def analyse(lines, region, symbols):
     for site in of("site"):
         where = symbols.name(int(site["pc"], 16)) or UNKNOWN
         line = shown.get(site["ram"], UNKNOWN)
-        entry = functions.setdefault((where, line, site["op"]), {
+        key = line if line != UNKNOWN else site["ram"]
+        entry = functions.setdefault((where, key, site["op"]), {
+            "ram": site["ram"],
             "caller": where, "line": line, "type": site["op"],
             "contended": 0, "total_wait_ps": 0, "max_wait_ps": 0,
             "transfer_ps": 0, "cas": 0, "cas_ok": 0})
@@ -110,6 +112,16 @@ def analyse(lines, region, symbols):
         if site["op"] != "load":
             by = writers[site["ram"]]
             by[where] = by.get(where, 0) + site["transfers"]
+    for ram, name in shown.items():
+        if name == UNKNOWN and writers[ram]:
+            # Better than nothing: who mostly writes it.
+            by = writers[ram]
+            shown[ram] = "~" + min(by, key=lambda w: (-by[w], w))
+    for entry in functions.values():
+        if entry["line"] == UNKNOWN:
+            entry["line"] = shown.get(entry.pop("ram"), UNKNOWN)
+        else:
+            entry.pop("ram")
     table = sorted(functions.values(), key=lambda e: (
         -e["total_wait_ps"] - e["transfer_ps"], e["caller"], e["line"],
         e["type"]))
@@ -126,7 +138,7 @@ def analyse(lines, region, symbols):
         for line in of("line")]
     spent = total["wait_ps"] + total["transfer_ps"]
     named = sum(line["wait_ps"] + line["transfer_ps"] for line in by_line
-                if line["name"] != UNKNOWN)
+                if line["name"] != UNKNOWN and line["name"][0] != "~")
     return {"region": region, "total": total, "cpus": of("vtime"),
             "functions": table, "lines": by_line,
             "named": named / spent if spent else 1.0}
@@ -173,9 +185,12 @@ def main(args):
     if args.json:
         print(json.dumps(data, indent=1))
     elif args.folded:
+        stacks = defaultdict(int)
         for entry in data["functions"]:
-            spent = entry["total_wait_ps"] + entry["transfer_ps"]
-            print(f"{entry['line']};{entry['caller']} {spent // 1000}")
+            stacks[f"{entry['line']};{entry['caller']}"] += \
+                entry["total_wait_ps"] + entry["transfer_ps"]
+        for stack, spent in sorted(stacks.items()):
+            print(stack, spent // 1000)
     else:
         print(render(data, args.top))
     return OK
@@ -215,5 +230,5 @@ def render(data, top):
             out.append(f"  {kind.replace('_', ' '):<14} mean "
                        f"{sum(part) / len(part):5.1f}  max {max(part):5.1f}")
     out.append(f"\n{data['named']:.1%} of the time that lines were waited for "
-               "has a name.")
+               "has a name; ~NAME is a line without one that NAME writes.")
     return "\n".join(out)

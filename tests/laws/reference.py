@@ -11,10 +11,11 @@ the value that comes back:
 
     Think(ps)             compute
     Load(line)            -> value
-    Store(line, value)
+    Store(line, value)    (or a function of the value, for a part of it)
     Add(line, n)          -> old value
     Swap(line, value)     -> old value
     Cas(line, old, new)   -> old value; swaps if it is `old`
+    Change(line, change)  -> old value
     Wait(line, test)      -> value, once test(value) is true
     Link(line)            -> value; Sc(line, value) -> True if stored
 """
@@ -34,7 +35,7 @@ class Load(NamedTuple):
 
 class Store(NamedTuple):
     line: object
-    value: int
+    value: object
 
 
 class Add(NamedTuple):
@@ -45,6 +46,12 @@ class Add(NamedTuple):
 class Swap(NamedTuple):
     line: object
     value: int
+
+
+class Change(NamedTuple):
+    """An atomic operation that replaces the value by change(value)."""
+    line: object
+    change: Callable
 
 
 class Cas(NamedTuple):
@@ -232,7 +239,7 @@ class Simulation:
                 return
         elif isinstance(op, Store):
             end = m.store(cpu, line, now)
-            line.value = op.value
+            line.value = op.value(value) if callable(op.value) else op.value
             self._changed(line)
         elif isinstance(op, Sc):
             value = self.links.pop(cpu, None) == (line, line.taken)
@@ -247,6 +254,8 @@ class Simulation:
                 line.value += op.n
             elif isinstance(op, Swap):
                 line.value = op.value
+            elif isinstance(op, Change):
+                line.value = op.change(value)
             elif value == op.old:
                 line.value = op.new
             self._changed(line)
@@ -327,8 +336,7 @@ def mcs(count, tail, nodes, me, inside, outside):
         yield Store(node, (-1, 1))
         before = yield Swap(tail, me)
         if before >= 0:
-            seen = yield Load(nodes[before])
-            yield Store(nodes[before], (me, seen[1]))
+            yield Store(nodes[before], lambda v: (me, v[1]))
             yield Wait(node, lambda v: v[1] == 0)
         yield Think(inside)
         count.ops += 1
@@ -338,6 +346,60 @@ def mcs(count, tail, nodes, me, inside, outside):
                 yield Think(outside)
                 continue
             follower = (yield Wait(node, lambda v: v[0] >= 0))[0]
-        seen = yield Load(nodes[follower])
-        yield Store(nodes[follower], (seen[0], 0))
+        yield Store(nodes[follower], lambda v: (v[0], 0))
         yield Think(outside)
+
+
+def read_lock(count, line, inside, outside):
+    """The readers of a queued rwlock: an atomic operation in, one out."""
+    while True:
+        yield Add(line, 1)
+        yield Think(inside)
+        yield Add(line, -1)
+        count.ops += 1
+        yield Think(outside)
+
+
+def qspinlock(count, word, nodes, me, inside, outside):
+    """Linux' queued spinlock. word = (tail, pending, locked), a line;
+    nodes[i] = (next, locked)."""
+    free = (-1, 0, 0)
+    node = nodes[me]
+    while True:
+        got = yield Cas(word, free, (-1, 0, 1))
+        if got != free:
+            yield from _qspin_slow(word, nodes, node, me, got)
+        yield Think(inside)
+        yield Store(word, lambda v: (v[0], v[1], 0))
+        count.ops += 1
+        yield Think(outside)
+
+
+def _qspin_slow(word, nodes, node, me, got):
+    if got[0] < 0 and not got[1]:
+        got = yield Change(word, lambda v: (v[0], 1, v[2]))
+        if got[0] < 0 and not got[1]:
+            # The first in line waits at the lock word itself.
+            if got[2]:
+                yield Wait(word, lambda v: not v[2])
+            yield Store(word, lambda v: (v[0], 0, 1))
+            return
+        if not got[1]:
+            yield Store(word, lambda v: (v[0], 0, v[2]))
+    yield Store(node, (-1, 0))
+    if (yield Load(word)) == (-1, 0, 0):
+        if (yield Cas(word, (-1, 0, 0), (-1, 0, 1))) == (-1, 0, 0):
+            return
+    before = (yield Change(word, lambda v: (me, v[1], v[2])))[0]
+    follower = -1
+    if before >= 0:
+        yield Store(nodes[before], lambda v: (me, v[1]))
+        follower = (yield Wait(node, lambda v: v[1]))[0]
+    got = yield Wait(word, lambda v: not v[1] and not v[2])
+    if got[0] == me:
+        if (yield Cas(word, (me, 0, 0), (-1, 0, 1))) == (me, 0, 0):
+            return
+    yield Store(word, lambda v: (v[0], v[1], 1))
+    if follower < 0:
+        follower = (yield Wait(node, lambda v: v[0] >= 0))[0]
+    yield Store(nodes[follower], lambda v: (v[0], 1))

@@ -154,6 +154,20 @@ class Locks(unittest.TestCase):
         few, many = self.ticket(16), self.ticket(64)
         self.assertLess(many, 0.6 * few)
 
+    def qspinlock(self, cpus):
+        word = ref.Line((-1, 0, 0))
+        nodes = [ref.Line((-1, 0)) for _ in range(cpus)]
+        return rate(ref.Machine.uniform(cpus, 40000, atomic=1,
+                                        read_occupancy=10000),
+                    cpus, lambda c, cpu: ref.qspinlock(c, word, nodes, cpu,
+                                                       self.CS, 0))[0]
+
+    def test_qspinlock_excludes_and_is_flat(self):
+        rates = [self.qspinlock(n) for n in (8, 16, 64)]
+        self.assertLess(max(rates) / min(rates), 1.05)
+        self.assertLess(max(rates), US / self.CS)
+        self.assertGreater(min(rates), US / (self.CS + 6 * 40000))
+
     def test_mcs_is_flat(self):
         """A handover takes the store to the next one's node and its read."""
         rates = [self.mcs(n) for n in (4, 16, 64)]
