@@ -7,8 +7,10 @@
  * they go to the console, between the messages of the kernel, and the
  * machine is powered off.
  *
- *   iommulab.job=ready|bench|clocks   ready: report that the guest is up, no
- *                                  more; clocks: see clocks.h
+ *   iommulab.job=ready|bench|clocks|locks   ready: report that the guest is up,
+ *                                  no more; clocks: see clocks.h
+ *   iommulab.locks=KIND:CPUS:US:INSIDE,...   lock kernels, run one by one; see
+ *                                  drivers/misc/iommulab/locks.c
  *   iommulab.device=VVVV:DDDD      PCI device to map for
  *   iommulab.bench=KEY:VALUE,...   see bench_keys
  */
@@ -44,10 +46,11 @@
 
 /* What the command line asks for. */
 struct job {
-	enum { JOB_READY, JOB_BENCH, JOB_CLOCKS } kind;
+	enum { JOB_READY, JOB_BENCH, JOB_CLOCKS, JOB_LOCKS } kind;
 	unsigned int vendor;
 	unsigned int device;
 	struct iommulab_bench arg;
+	char locks[4096];
 };
 
 static int port_fd = -1;
@@ -286,13 +289,17 @@ static void parse_option(struct job *job, const char *key, char *value)
 			job->kind = JOB_BENCH;
 		else if (!strcmp(value, "clocks"))
 			job->kind = JOB_CLOCKS;
+		else if (!strcmp(value, "locks"))
+			job->kind = JOB_LOCKS;
 		else
-			fail("iommulab.job: \"%s\" is none of ready, bench, clocks",
+			fail("iommulab.job: \"%s\" is none of ready, bench, clocks, locks",
 			     value);
 	} else if (!strcmp(key, "device")) {
 		parse_device(job, value);
 	} else if (!strcmp(key, "bench")) {
 		parse_bench(&job->arg, value);
+	} else if (!strcmp(key, "locks")) {
+		snprintf(job->locks, sizeof(job->locks), "%s", value);
 	} else if (strcmp(key, "mode")) {
 		/* The mode is for the kernel, by options of its own. */
 		fail("unknown option iommulab.%s", key);
@@ -514,6 +521,33 @@ static void run_clocks(void)
 	put_line(line);
 }
 
+static void run_locks(char *list)
+{
+	static const char path[] = "/sys/kernel/debug/iommulab/locks";
+	char *item, *sep, line[16384];
+
+	while ((item = strsep(&list, ","))) {
+		size_t n = 0;
+		ssize_t got;
+		int fd;
+
+		while ((sep = strchr(item, ':')))
+			*sep = ' ';
+		if (!write_file(path, item))
+			fail("cannot run the lock kernel %s: %s", item,
+			     strerror(errno));
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0)
+			fail("cannot open %s: %s", path, strerror(errno));
+		while (n < sizeof(line) - 1 &&
+		       (got = read(fd, line + n, sizeof(line) - 1 - n)) > 0)
+			n += got;
+		close(fd);
+		line[n] = '\0';
+		put_line(line);
+	}
+}
+
 int main(void)
 {
 	struct job job;
@@ -525,5 +559,7 @@ int main(void)
 		run_bench(&job);
 	else if (job.kind == JOB_CLOCKS)
 		run_clocks();
+	else if (job.kind == JOB_LOCKS)
+		run_locks(job.locks);
 	finish(0);
 }

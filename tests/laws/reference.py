@@ -376,6 +376,9 @@ def qspinlock(count, word, nodes, me, inside, outside):
 
 
 def _qspin_slow(word, nodes, node, me, got):
+    if got == (-1, 1, 0):
+        # A handover is under way: it will not take long.
+        got = yield Wait(word, lambda v: v != (-1, 1, 0))
     if got[0] < 0 and not got[1]:
         got = yield Change(word, lambda v: (v[0], 1, v[2]))
         if got[0] < 0 and not got[1]:
