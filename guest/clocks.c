@@ -22,6 +22,14 @@
 #define WORK_TRIES 3		/* the fastest is free of interrupts */
 #define LOCK_ROUNDS 200
 
+/* Of the lab port, as words. */
+#define PORT_ID (0x000 / 4)
+#define PORT_REGION_BEGIN (0x020 / 4)
+#define PORT_REGION_END (0x024 / 4)
+#define COSTS_REGION 2
+#define COSTS_READS 1000
+#define WAITERS_WORKS 20
+
 static inline uint64_t counter(void)
 {
 #if defined(__x86_64__)
@@ -59,6 +67,18 @@ static uint64_t work(void)
 		best = start < best ? start : best;
 	}
 	return best;
+}
+
+void costs_run(volatile uint32_t *port, struct costs *out)
+{
+	port[PORT_REGION_BEGIN] = COSTS_REGION;
+	out->loop = work();
+	out->reads = COSTS_READS;
+	out->mmio = counter();
+	for (int i = 0; i < COSTS_READS; i++)
+		(void)port[PORT_ID];
+	out->mmio = counter() - out->mmio;
+	port[PORT_REGION_END] = COSTS_REGION;
 }
 
 struct shared {
@@ -144,6 +164,75 @@ bool clocks_run(unsigned int cpus, struct clocks *out)
 	}
 	out->reads = (uint64_t)cpus * LOCK_ROUNDS;
 	out->backwards = shared.backwards;
+	pthread_attr_destroy(&attr);
+	free(threads);
+	return true;
+}
+
+/* Wait as Linux does: a PAUSE loop on x86, WFE for the line on arm64. */
+static void wait_for(atomic_uint *word, unsigned int value)
+{
+#if defined(__aarch64__)
+	unsigned int now;
+
+	for (;;) {
+		__asm__ volatile("sevl\n\twfe\n\tldaxr %w0, %1"
+				 : "=&r"(now) : "Q"(*word) : "memory");
+		if (now == value)
+			return;
+		__asm__ volatile("wfe" : : : "memory");
+	}
+#else
+	while (atomic_load(word) != value)
+		relax();
+#endif
+}
+
+struct waiters {
+	atomic_uint waiting;
+	atomic_uint done;
+};
+
+static void *wait_for_done(void *arg)
+{
+	struct waiters *w = arg;
+
+	atomic_fetch_add(&w->waiting, 1);
+	wait_for(&w->done, 1);
+	return NULL;
+}
+
+bool waiters_run(unsigned int cpus, volatile uint32_t *port, uint64_t *ticks)
+{
+	struct waiters w = { 0 };
+	pthread_t *threads = calloc(cpus, sizeof(*threads));
+	pthread_attr_t attr;
+	cpu_set_t set;
+
+	if (!threads)
+		return false;
+	pthread_attr_init(&attr);
+	for (unsigned int i = cpus; i-- > 0;) {
+		CPU_ZERO(&set);
+		CPU_SET(i, &set);
+		if (!i)
+			sched_setaffinity(0, sizeof(set), &set);
+		pthread_attr_setaffinity_np(&attr, sizeof(set), &set);
+		if (i && pthread_create(&threads[i], &attr, wait_for_done, &w))
+			return false;	/* /init ends the machine */
+	}
+	wait_for(&w.waiting, cpus - 1);
+
+	port[PORT_REGION_BEGIN] = COSTS_REGION;
+	*ticks = counter();
+	for (int i = 0; i < WAITERS_WORKS; i++)
+		work();
+	*ticks = counter() - *ticks;
+	port[PORT_REGION_END] = COSTS_REGION;
+
+	atomic_store(&w.done, 1);
+	for (unsigned int i = 1; i < cpus; i++)
+		pthread_join(threads[i], NULL);
 	pthread_attr_destroy(&attr);
 	free(threads);
 	return true;

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /init of the guest: run the one job that the kernel command line names,
- * report it as lines of JSON and end the machine.
+ * /init of the guest: run one job, report it as lines of JSON and end the
+ * machine.
  *
- * Lines go to the lab port.  Without one (physical machine, upstream QEMU)
- * they go to the console, between the messages of the kernel, and the
+ * The job comes from the lab port and the lines go there.  Without a port
+ * (physical machine, upstream QEMU) the job is on the kernel's command line,
+ * the lines go to the console, between the messages of the kernel, and the
  * machine is powered off.
  *
- *   iommulab.job=ready|bench|clocks|locks   ready: report that the guest is up,
- *                                  no more; clocks: see clocks.h
- *   iommulab.locks=KIND:CPUS:US:INSIDE,...   lock kernels, run one by one; see
- *                                  drivers/misc/iommulab/locks.c
+ *   iommulab.job=JOB               see jobs; bench maps and unmaps, ready
+ *                                  reports that the guest is up, no more; for
+ *                                  the others see clocks.h
  *   iommulab.device=VVVV:DDDD      PCI device to map for
+ *   iommulab.locks=KIND:CPUS:US:INSIDE,...   for locks, run one by one; see
+ *                                  drivers/misc/iommulab/locks.c
+ *   iommulab.mode=MODE             type of its IOMMU domain, see modes; as the
+ *                                  kernel chose it if not given
  *   iommulab.bench=KEY:VALUE,...   see bench_keys
  */
 
@@ -31,6 +35,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/klog.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/reboot.h>
 #include <sys/utsname.h>
@@ -44,11 +49,16 @@
 #define PCI_DEVICES "/sys/bus/pci/devices"
 #define BENCH_DRIVER "iommulab_bench"
 
+#define PORT_VENDOR 0x1234
+#define PORT_DEVICE 0x4c41
+#define PORT_SIZE 4096
+
 /* What the command line asks for. */
 struct job {
-	enum { JOB_READY, JOB_BENCH, JOB_CLOCKS, JOB_LOCKS } kind;
+	void (*run)(struct job *job);
 	unsigned int vendor;
 	unsigned int device;
+	const char *domain;	/* type of its group's domain, or NULL */
 	struct iommulab_bench arg;
 	char locks[4096];
 };
@@ -148,7 +158,7 @@ static void set_up(void)
 {
 	/* First, so that there is somewhere to complain. */
 	if (!mount("devtmpfs", "/dev", "devtmpfs", 0, NULL))
-		port_fd = open("/dev/iommulab", O_WRONLY | O_CLOEXEC);
+		port_fd = open("/dev/iommulab", O_RDWR | O_CLOEXEC);
 	console_fd = open("/dev/console", O_WRONLY | O_NOCTTY | O_CLOEXEC);
 
 	mount_on("proc", "/proc");
@@ -280,38 +290,99 @@ static void parse_device(struct job *job, const char *s)
 		fail("iommulab.device: \"%s\" is not VVVV:DDDD", s);
 }
 
+static const struct {
+	const char *name;
+	const char *type;	/* in the group's sysfs file */
+} modes[] = {
+	{ "strict", "DMA" },
+	{ "lazy", "DMA-FQ" },
+	{ "passthrough", "identity" },
+};
+
+static void parse_mode(struct job *job, const char *s)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(modes); i++) {
+		if (!strcmp(s, modes[i].name)) {
+			job->domain = modes[i].type;
+			return;
+		}
+	}
+	fail("iommulab.mode: \"%s\" is none of strict, lazy, passthrough", s);
+}
+
+static void run_ready(struct job *job);
+static void run_bench(struct job *job);
+static void run_clocks(struct job *job);
+static void run_costs(struct job *job);
+static void run_waiters(struct job *job);
+static void run_locks(struct job *job);
+
+static const struct {
+	const char *name;
+	void (*run)(struct job *job);
+} jobs[] = {
+	{ "ready", run_ready },
+	{ "bench", run_bench },
+	{ "clocks", run_clocks },
+	{ "costs", run_costs },
+	{ "waiters", run_waiters },
+	{ "locks", run_locks },
+};
+
+static void parse_job(struct job *job, const char *s)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(jobs); i++) {
+		if (!strcmp(s, jobs[i].name)) {
+			job->run = jobs[i].run;
+			return;
+		}
+	}
+	fail("iommulab.job: \"%s\" is none of ready, bench, clocks, costs, waiters",
+	     s);
+}
+
 static void parse_option(struct job *job, const char *key, char *value)
 {
 	if (!strcmp(key, "job")) {
-		if (!strcmp(value, "ready"))
-			job->kind = JOB_READY;
-		else if (!strcmp(value, "bench"))
-			job->kind = JOB_BENCH;
-		else if (!strcmp(value, "clocks"))
-			job->kind = JOB_CLOCKS;
-		else if (!strcmp(value, "locks"))
-			job->kind = JOB_LOCKS;
-		else
-			fail("iommulab.job: \"%s\" is none of ready, bench, clocks, locks",
-			     value);
+		parse_job(job, value);
 	} else if (!strcmp(key, "device")) {
 		parse_device(job, value);
 	} else if (!strcmp(key, "bench")) {
 		parse_bench(&job->arg, value);
 	} else if (!strcmp(key, "locks")) {
 		snprintf(job->locks, sizeof(job->locks), "%s", value);
-	} else if (strcmp(key, "mode")) {
-		/* The mode is for the kernel, by options of its own. */
+	} else if (!strcmp(key, "mode")) {
+		parse_mode(job, value);
+	} else {
 		fail("unknown option iommulab.%s", key);
 	}
 }
 
-/* Defaults, then what the kernel command line says. */
-static void parse_cmdline(struct job *job)
+/* Take the options out of a text with spaces between them. */
+static void parse_options(struct job *job, char *s)
 {
-	char cmdline[4096], *s = cmdline, *item, *value;
+	char *item, *value;
+
+	while ((item = strsep(&s, " "))) {
+		if (strncmp(item, "iommulab.", 9))
+			continue;
+		item += 9;
+		value = strchr(item, '=');
+		if (!value)
+			fail("iommulab.%s needs a value", item);
+		*value++ = '\0';
+		parse_option(job, item, value);
+	}
+}
+
+/* Defaults, then what the kernel command line and the lab port say. */
+static void read_job(struct job *job)
+{
+	char text[4096];
+	ssize_t n;
 
 	*job = (struct job) {
+		.run = run_ready,
 		/* QEMU's pci-testdev: a function without a driver. */
 		.vendor = 0x1b36,
 		.device = 0x0005,
@@ -327,19 +398,17 @@ static void parse_cmdline(struct job *job)
 		},
 	};
 
-	if (!read_line("/proc/cmdline", cmdline, sizeof(cmdline)))
+	if (!read_line("/proc/cmdline", text, sizeof(text)))
 		fail("cannot read the kernel command line");
+	parse_options(job, text);
 
-	while ((item = strsep(&s, " "))) {
-		if (strncmp(item, "iommulab.", 9))
-			continue;
-		item += 9;
-		value = strchr(item, '=');
-		if (!value)
-			fail("iommulab.%s needs a value", item);
-		*value++ = '\0';
-		parse_option(job, item, value);
-	}
+	if (port_fd < 0)
+		return;
+	n = read(port_fd, text, sizeof(text) - 1);
+	if (n < 0)
+		fail("cannot read the job: %s", strerror(errno));
+	text[n] = '\0';
+	parse_options(job, text);
 }
 
 static void report_ready(void)
@@ -352,6 +421,10 @@ static void report_ready(void)
 		 "{\"iommulab\":\"ready\",\"kernel\":\"%s\",\"cpus\":%ld}\n",
 		 uts.release, sysconf(_SC_NPROCESSORS_ONLN));
 	put_line(line);
+
+	/* Up to here every job is the same: the machine may be saved now. */
+	if (port_fd >= 0 && ioctl(port_fd, IOMMULAB_IOC_READY))
+		fail("the lab port refuses READY: %s", strerror(errno));
 }
 
 /* The hexadecimal number in a file of a PCI device's folder, or -1. */
@@ -365,8 +438,8 @@ static long pci_id(const char *address, const char *file)
 	return strtol(s, NULL, 16);
 }
 
-/* The address of the first device with the job's identifiers. */
-static const char *find_device(const struct job *job)
+/* The address of the first device with these identifiers. */
+static const char *find_device(unsigned int vendor, unsigned int device)
 {
 	struct dirent **entries;
 	int n = scandir(PCI_DEVICES, &entries, NULL, alphasort);
@@ -375,14 +448,54 @@ static const char *find_device(const struct job *job)
 		const char *name = entries[i]->d_name;
 
 		if (name[0] != '.' &&
-		    pci_id(name, "vendor") == (long)job->vendor &&
-		    pci_id(name, "device") == (long)job->device)
+		    pci_id(name, "vendor") == (long)vendor &&
+		    pci_id(name, "device") == (long)device)
 			return name;
 	}
-	fail("no PCI device %04x:%04x", job->vendor, job->device);
+	fail("no PCI device %04x:%04x", vendor, device);
 }
 
-static void bind_device(const char *address)
+static void bind_driver(const char *address)
+{
+	if (!write_file("/sys/bus/pci/drivers/" BENCH_DRIVER "/bind", address))
+		fail("cannot bind %s to " BENCH_DRIVER ": %s", address,
+		     strerror(errno));
+}
+
+/* Fails if it has none. */
+static void unbind_driver(const char *address)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), PCI_DEVICES "/%s/driver/unbind", address);
+	write_file(path, address);
+}
+
+/*
+ * Give the device's group the domain type.  That takes a device without a
+ * driver, but one that had a driver before: on some machines a device meets
+ * its IOMMU only then.
+ */
+static void set_domain(const char *address, const char *type)
+{
+	char path[PATH_MAX], old[32];
+
+	snprintf(path, sizeof(path), PCI_DEVICES "/%s/iommu_group/type",
+		 address);
+	if (!read_line(path, old, sizeof(old)))
+		fail("%s is not behind an IOMMU: its group has no domain type",
+		     address);
+	if (!strcmp(old, type))
+		return;
+
+	unbind_driver(address);
+	if (!write_file(path, type))
+		fail("cannot change the domain of %s from %s to %s: %s",
+		     address, old, type, strerror(errno));
+	bind_driver(address);
+}
+
+static void bind_device(const char *address, const char *domain)
 {
 	char path[PATH_MAX];
 
@@ -392,13 +505,10 @@ static void bind_device(const char *address)
 		fail("cannot set the driver of %s: %s", address,
 		     strerror(errno));
 
-	/* Fails if it has none. */
-	snprintf(path, sizeof(path), PCI_DEVICES "/%s/driver/unbind", address);
-	write_file(path, address);
-
-	if (!write_file("/sys/bus/pci/drivers/" BENCH_DRIVER "/bind", address))
-		fail("cannot bind %s to " BENCH_DRIVER ": %s", address,
-		     strerror(errno));
+	unbind_driver(address);
+	bind_driver(address);
+	if (domain)
+		set_domain(address, domain);
 }
 
 /* The kernel's last words about the benchmark, or NULL. */
@@ -476,11 +586,11 @@ static void run_bench(struct job *job)
 {
 	struct iommulab_bench *arg = &job->arg;
 	struct iommulab_bench_thread *threads;
-	const char *address = find_device(job);
+	const char *address = find_device(job->vendor, job->device);
 	char path[PATH_MAX];
 	int fd;
 
-	bind_device(address);
+	bind_device(address, job->domain);
 
 	snprintf(path, sizeof(path), "/sys/kernel/debug/iommulab/%s", address);
 	fd = open(path, O_RDWR | O_CLOEXEC);
@@ -505,7 +615,7 @@ static void run_bench(struct job *job)
 	free(threads);
 }
 
-static void run_clocks(void)
+static void run_clocks(struct job *job)
 {
 	unsigned int cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	struct clocks c;
@@ -521,10 +631,57 @@ static void run_clocks(void)
 	put_line(line);
 }
 
-static void run_locks(char *list)
+/* The lab port's register page, without the driver in between. */
+static volatile uint32_t *map_port(void)
+{
+	volatile uint32_t *port;
+	char path[PATH_MAX];
+	int fd;
+
+	snprintf(path, sizeof(path), PCI_DEVICES "/%s/resource0",
+		 find_device(PORT_VENDOR, PORT_DEVICE));
+	fd = open(path, O_RDWR | O_SYNC | O_CLOEXEC);
+	if (fd < 0)
+		fail("cannot open %s: %s", path, strerror(errno));
+	port = mmap(NULL, PORT_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+		    0);
+	close(fd);
+	if (port == MAP_FAILED)
+		fail("cannot map %s: %s", path, strerror(errno));
+	return port;
+}
+
+static void run_costs(struct job *job)
+{
+	char line[256];
+	struct costs c;
+
+	costs_run(map_port(), &c);
+	snprintf(line, sizeof(line),
+		 "{\"iommulab\":\"costs\",\"loop\":%" PRIu64
+		 ",\"reads\":%" PRIu64 ",\"mmio\":%" PRIu64 "}\n",
+		 c.loop, c.reads, c.mmio);
+	put_line(line);
+}
+
+static void run_waiters(struct job *job)
+{
+	unsigned int cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	uint64_t ticks;
+	char line[256];
+
+	if (!waiters_run(cpus, map_port(), &ticks))
+		fail("cannot start a thread on each of %u CPUs", cpus);
+	snprintf(line, sizeof(line),
+		 "{\"iommulab\":\"waiters\",\"cpus\":%u,\"work\":%" PRIu64
+		 "}\n", cpus, ticks);
+	put_line(line);
+}
+
+static void run_locks(struct job *job)
 {
 	static const char path[] = "/sys/kernel/debug/iommulab/locks";
-	char *item, *sep, line[16384];
+	char *list = job->locks, *item, *sep, line[16384];
 
 	while ((item = strsep(&list, ","))) {
 		size_t n = 0;
@@ -548,18 +705,18 @@ static void run_locks(char *list)
 	}
 }
 
+/* report_ready() said it. */
+static void run_ready(struct job *job)
+{
+}
+
 int main(void)
 {
 	struct job job;
 
 	set_up();
-	parse_cmdline(&job);
 	report_ready();
-	if (job.kind == JOB_BENCH)
-		run_bench(&job);
-	else if (job.kind == JOB_CLOCKS)
-		run_clocks();
-	else if (job.kind == JOB_LOCKS)
-		run_locks(job.locks);
+	read_job(&job);
+	job.run(&job);
 	finish(0);
 }

@@ -82,6 +82,8 @@ void vtime_lines_remove(VTimeCPU *v);
 void vtime_poll_reset(VTimeCPU *v);
 /* Flush all TLBs before any vCPU runs on. */
 void vtime_request_flush(void);
+/* Have no memory of what the vCPU executed so far. */
+void vtime_poll_forget(VTimeCPU *v);
 /* Pages became watched: TLBs must be flushed before any vCPU runs on. */
 bool vtime_watch_flush_needed(void);
 

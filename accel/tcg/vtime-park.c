@@ -133,6 +133,15 @@ void vtime_poll_reset(VTimeCPU *v)
     v->poll = POLL_NONE;
 }
 
+void vtime_poll_forget(VTimeCPU *v)
+{
+    vtime_poll_reset(v);
+    v->poll_pc = 0;
+    v->poll_insns = 0;
+    v->poll_backoff = 0;
+    v->yielded = false;
+}
+
 void vtime_trace_access(CPUState *cpu, vaddr addr, bool is_store)
 {
     VTimeCPU *v = vtime_cpu(cpu);

@@ -20,6 +20,7 @@
 #include "exec/cpu-common.h"
 #include "exec/cputlb.h"
 #include "hw/core/cpu.h"
+#include "migration/vmstate.h"
 #include "system/cpu-timers.h"
 #include "system/cpus.h"
 #include "system/runstate.h"
@@ -35,7 +36,7 @@ bool vtime_on;
 VTimeCPU **vtime_cpus;
 unsigned vtime_n_cpus;
 
-static struct {
+typedef struct VTime {
     VTimeConfig cfg;
     bool timed;
     int64_t quantum;            /* of the present mode */
@@ -51,12 +52,16 @@ static struct {
     int64_t slice_end;
     int64_t next_min;           /* smallest key among the others */
 
+    bool frozen;                /* no slice until the vCPUs were stopped */
     bool work;                  /* some vCPU has queued work */
     bool bh;                    /* a bottom half was scheduled by a vCPU */
     bool kicked;                /* by another thread (atomic) */
     bool wake_pollers;          /* the same, for vtime_wake_pollers() */
     QemuThread *thread;
-} vt;
+} VTime;
+
+static VTime vt;
+static const VMStateDescription vmstate_vtime_cpu;
 
 VTimeCPU *vtime_cpu(CPUState *cpu)
 {
@@ -425,6 +430,35 @@ void vtime_timers_changed(void)
     }
 }
 
+void vtime_freeze(void)
+{
+    if (vtime_in_thread()) {
+        vt.frozen = true;
+        if (vt.running) {
+            cpu_exit(vt.running->cpu);
+        }
+    }
+}
+
+void vtime_checkpoint(void)
+{
+    int64_t now;
+
+    if (!vtime_on) {
+        return;
+    }
+    now = vtime_get_ps();
+    for (unsigned i = 0; i < vtime_n_cpus; i++) {
+        VTimeCPU *v = vtime_cpus[i];
+
+        if (v) {
+            vtime_unpark(v, now);
+            vtime_poll_forget(v);
+        }
+    }
+    slice_shorten(now);
+}
+
 void vtime_bh_scheduled(void)
 {
     if (vtime_in_thread()) {
@@ -556,6 +590,7 @@ static void run_queued_work(void)
 /* Another thread wants something: stop, resume, synchronous work. */
 static void handle_kick(void)
 {
+    bool stopped = true;
     CPUState *cpu;
 
     qatomic_set_mb(&vt.kicked, false);
@@ -578,7 +613,9 @@ static void handle_kick(void)
         if (!v->heap_pos && cpu_can_run(cpu) && !cpu_thread_is_idle(cpu)) {
             wake_idle(v, vt.now);
         }
+        stopped &= cpu->stopped;
     }
+    vt.frozen &= !stopped;
 }
 
 static void flush_for_watch(void)
@@ -608,7 +645,7 @@ static void between_slices(void)
             current_cpu = NULL;
             aio_bh_poll(qemu_get_aio_context());
         }
-        if (!runstate_is_running() || !first_cpu || first_cpu->stopped) {
+        if (vt.frozen || !runstate_is_running() || first_cpu->stopped) {
             qemu_cond_wait_bql(first_cpu->halt_cond);
             qatomic_set(&vt.kicked, true);
             continue;
@@ -641,7 +678,7 @@ static void between_slices(void)
 static inline bool bql_needed(void)
 {
     return unlikely(qatomic_read(&vt.kicked) || vt.work || vt.bh ||
-                    vt.deadline_stale || !vt.n_heap ||
+                    vt.frozen || vt.deadline_stale || !vt.n_heap ||
                     (!vt.current && key(vt.heap[1]) >= vt.deadline));
 }
 
@@ -787,6 +824,7 @@ static void vtime_add_cpu(CPUState *cpu)
     v->cpu = cpu;
     v->clock = qatomic_read_i64(&vt.now);
     v->irq_due = VTIME_NEVER;
+    vmstate_register(NULL, cpu->cpu_index, &vmstate_vtime_cpu, v);
     qatomic_store_release(&vtime_cpus[cpu->cpu_index], v);
 }
 
@@ -919,6 +957,70 @@ bool vtime_region_stats(int cpu_index, VTimeStats *stats)
     return true;
 }
 
+/* ------------------------------------------------------------- migration */
+
+/*
+ * Parked vCPUs are saved as running: they look at what they polled once
+ * more.  Idle ones are found idle again.
+ */
+static int vtime_cpu_pre_load(void *opaque)
+{
+    VTimeCPU *v = opaque;
+
+    if (v->parked) {
+        v->parked = false;
+        vtime_lines_remove(v);
+    }
+    vtime_poll_forget(v);
+    if (v->heap_pos) {
+        heap_remove(v);
+    }
+    return 0;
+}
+
+static const VMStateDescription vmstate_vtime_cpu = {
+    .name = "vtime-cpu",
+    .version_id = 1,
+    .minimum_version_id = 1,
+    .pre_load = vtime_cpu_pre_load,
+    .fields = (const VMStateField[]) {
+        VMSTATE_INT64(clock, VTimeCPU),
+        VMSTATE_INT64(irq_due, VTimeCPU),
+        VMSTATE_BOOL(event, VTimeCPU),
+        VMSTATE_UINT64(insns, VTimeCPU),
+        VMSTATE_INT64(begin, VTimeCPU),
+        VMSTATE_UINT64(begin_insns, VTimeCPU),
+        VMSTATE_INT64(stats.pause, VTimeCPU),
+        VMSTATE_INT64(stats.mmio, VTimeCPU),
+        VMSTATE_INT64_ARRAY(stats.parked, VTimeCPU, VTIME_PARK__MAX),
+        VMSTATE_INT64(stats.idle, VTimeCPU),
+        VMSTATE_INT64(stats.jitter, VTimeCPU),
+        VMSTATE_UINT64(stats.slices, VTimeCPU),
+        VMSTATE_UINT64(stats.parks, VTimeCPU),
+        VMSTATE_END_OF_LIST()
+    },
+};
+
+static int vtime_post_load(void *opaque, int version_id)
+{
+    vt.quantum = vt.timed ? vt.cfg.quantum : vt.cfg.boot_quantum;
+    vt.current = NULL;
+    vt.deadline_stale = true;
+    return vt.now >= 0 ? 0 : -EINVAL;
+}
+
+static const VMStateDescription vmstate_vtime = {
+    .name = "vtime",
+    .version_id = 1,
+    .minimum_version_id = 1,
+    .post_load = vtime_post_load,
+    .fields = (const VMStateField[]) {
+        VMSTATE_INT64(now, VTime),
+        VMSTATE_BOOL(timed, VTime),
+        VMSTATE_END_OF_LIST()
+    },
+};
+
 /* ---------------------------------------------------------------- set-up */
 
 void vtime_start(const VTimeConfig *cfg, unsigned max_cpus)
@@ -933,6 +1035,8 @@ void vtime_start(const VTimeConfig *cfg, unsigned max_cpus)
     vt.slice_end = VTIME_NEVER;
     vt.next_min = VTIME_NEVER;
     vtime_park_init();
+    /* Before the devices, some of which read the clock when they load. */
+    vmstate_register(NULL, 0, &vmstate_vtime, &vt);
     /* Instructions are counted as icount counts them, time is not. */
     use_icount = ICOUNT_PRECISE;
     vtime_on = true;

@@ -16,6 +16,7 @@
 #include "qemu/module.h"
 #include "qemu/timer.h"
 #include "qemu/units.h"
+#include "qapi/error.h"
 #include "qapi/visitor.h"
 #include "chardev/char-fe.h"
 #include "hw/misc/iommulab-port.h"
@@ -55,6 +56,8 @@ struct IOMMULabPortState {
     IOMMULabChannel console;
     IOMMULabChannel result;
     uint64_t max_output;
+    char *job;
+    bool stop_when_ready;
 
     uint32_t status;
     int32_t region;
@@ -75,7 +78,7 @@ typedef enum IOMMULabAccess {
 
 typedef struct IOMMULabReg {
     uint16_t addr;
-    uint8_t len;
+    uint16_t len;
     /* The access sizes, all powers of two, or'ed together */
     uint8_t sizes;
     IOMMULabAccess access;
@@ -97,6 +100,8 @@ static const IOMMULabReg iommulab_regs[] = {
     { IOMMULAB_PORT_NAME, IOMMULAB_PORT_NAME_SIZE, 1 | 2 | 4 | 8, REG_RW },
     { IOMMULAB_PORT_NAME_CMD,     4, 4,             REG_WO },
     { IOMMULAB_PORT_EXIT,         4, 4,             REG_WO },
+    { IOMMULAB_PORT_READY,        4, 4,             REG_WO },
+    { IOMMULAB_PORT_JOB, IOMMULAB_PORT_JOB_SIZE, 1 | 2 | 4 | 8, REG_RO },
 };
 
 static const IOMMULabReg *iommulab_port_find_reg(hwaddr addr, unsigned size,
@@ -336,6 +341,28 @@ static uint32_t iommulab_port_exit(uint32_t code)
     return IOMMULAB_PORT_OK;
 }
 
+/*
+ * All before this is the same for every job, so it is where a machine is
+ * saved that is to do several.
+ */
+static uint32_t iommulab_port_ready(IOMMULabPortState *s, uint32_t val)
+{
+    if (val) {
+        return IOMMULAB_PORT_BAD_COMMAND;
+    }
+
+    trace_iommulab_port_ready(qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL));
+    if (vtime_enabled()) {
+        vtime_checkpoint();
+    }
+    if (s->stop_when_ready) {
+        qemu_system_vmstop_request_prepare();
+        qemu_system_vmstop_request(RUN_STATE_PAUSED);
+        cpu_stop_current();
+    }
+    return IOMMULAB_PORT_OK;
+}
+
 static uint64_t iommulab_port_read(void *opaque, hwaddr addr, unsigned size)
 {
     IOMMULabPortState *s = opaque;
@@ -375,6 +402,12 @@ static uint64_t iommulab_port_read(void *opaque, hwaddr addr, unsigned size)
         break;
     case IOMMULAB_PORT_NAME:
         return ldn_le_p(&s->name_regs.name[offset], size);
+    case IOMMULAB_PORT_JOB:
+        for (size_t len = strlen(s->job ?: ""), i = size; i-- > 0;) {
+            val = val << 8 | (offset + i < len ? (uint8_t)s->job[offset + i]
+                                               : 0);
+        }
+        return val;
     default:
         g_assert_not_reached();
     }
@@ -432,6 +465,9 @@ static void iommulab_port_write(void *opaque, hwaddr addr, uint64_t val,
         break;
     case IOMMULAB_PORT_EXIT:
         status = iommulab_port_exit(val);
+        break;
+    case IOMMULAB_PORT_READY:
+        status = iommulab_port_ready(s, val);
         break;
     default:
         g_assert_not_reached();
@@ -575,6 +611,11 @@ static void iommulab_port_realize(PCIDevice *pdev, Error **errp)
 {
     IOMMULabPortState *s = IOMMULAB_PORT(pdev);
 
+    if (s->job && strlen(s->job) >= IOMMULAB_PORT_JOB_SIZE) {
+        error_setg(errp, "job is longer than %d characters",
+                   IOMMULAB_PORT_JOB_SIZE - 1);
+        return;
+    }
     memory_region_init_io(&s->mmio, OBJECT(s), &iommulab_port_ops, s,
                           TYPE_IOMMULAB_PORT, IOMMULAB_PORT_BAR_SIZE);
     pci_register_bar(pdev, 0, PCI_BASE_ADDRESS_SPACE_MEMORY, &s->mmio);
@@ -589,6 +630,9 @@ static const Property iommulab_port_properties[] = {
     DEFINE_PROP_CHR("console", IOMMULabPortState, console.chr),
     DEFINE_PROP_CHR("result", IOMMULabPortState, result.chr),
     DEFINE_PROP_SIZE("max-output", IOMMULabPortState, max_output, 64 * MiB),
+    DEFINE_PROP_STRING("job", IOMMULabPortState, job),
+    DEFINE_PROP_BOOL("stop-when-ready", IOMMULabPortState, stop_when_ready,
+                     false),
 };
 
 static void iommulab_port_class_init(ObjectClass *klass, void *data)

@@ -106,6 +106,21 @@ void vtime_region_end(void);
  */
 bool vtime_region_stats(int cpu_index, VTimeStats *stats);
 
+/*
+ * Called by a device from a vCPU that accesses it: end the slice and forget
+ * all that is not migrated (who is parked, on what), so that a machine that
+ * is saved here and restored goes on as one that is not.
+ */
+void vtime_checkpoint(void);
+
+/*
+ * Nothing more executes, from the end of the calling vCPU's present
+ * instruction, until the main loop has stopped all vCPUs.  For requests that
+ * the main loop carries out some host time later.  No effect in other
+ * threads.
+ */
+void vtime_freeze(void);
+
 /* The calling vCPU's clock, elsewhere the smallest of all; any thread. */
 int64_t vtime_get_ps(void);
 int64_t vtime_get_ns(void);

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import subprocess
+import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,13 +41,14 @@ def default_timeout(cpus):
     return 180 + 6 * cpus
 
 
-def run(argv, folder, timeout, want, stop=None):
-    """Start QEMU in `folder`, wait, and return the Outcome.
+def run(argv, folder, timeout, want, stop=None, qmp=None):
+    """Start QEMU in `folder`, wait, and return the Outcome. `qmp` is called
+    in a thread, with QEMU's standard input and output.
 
     Raises GuestTimeout, GuestError (panic, oops, QEMU died, or no `want`
     line) or Stopped; whatever happens, no process is left behind.
     """
-    seconds, ready, status = _execute(argv, folder, timeout, stop)
+    seconds, ready, status = _execute(argv, folder, timeout, stop, qmp)
     logs = {name: _read(folder / name)
             for name in (machine.CONSOLE, machine.SERIAL, QEMU_LOG)}
     # The console to show: the lab port's, unless the guest did not get so far.
@@ -86,19 +88,23 @@ def run(argv, folder, timeout, want, stop=None):
     return outcome
 
 
-def _execute(argv, folder, timeout, stop):
+def _execute(argv, folder, timeout, stop, qmp):
     """(seconds, seconds until ready, exit status or None on timeout)"""
     start = time.monotonic()
     ready = None
     with open(folder / QEMU_LOG, "wb") as log:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE,
+                 "text": True} if qmp else {"stdin": subprocess.DEVNULL,
+                                            "stdout": log}
         try:
             # A process group of its own: the terminal's Ctrl-C is ours to
             # handle, and one signal ends everything QEMU started.
             process = subprocess.Popen(
-                argv, cwd=folder, stdin=subprocess.DEVNULL, stdout=log,
-                stderr=subprocess.STDOUT, process_group=0)
+                argv, cwd=folder, stderr=log, process_group=0, **pipes)
         except OSError as err:
             raise EnvError(f"cannot start {argv[0]}: {err.strerror}")
+    talk = threading.Thread(target=_talk, args=(qmp, process))
+    talk.start()
     try:
         while True:
             try:
@@ -116,6 +122,17 @@ def _execute(argv, folder, timeout, stop):
                 raise Stopped
     finally:
         _kill(process)
+        talk.join()
+
+
+def _talk(qmp, process):
+    """Let `qmp` talk to QEMU until one of them ends."""
+    if qmp:
+        with process.stdin, process.stdout:
+            try:
+                qmp(process.stdin, process.stdout)
+            except BrokenPipeError:
+                pass
 
 
 def _kill(process):

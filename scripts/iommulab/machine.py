@@ -15,7 +15,8 @@ from .errors import EnvError
 
 MAX_CPUS = 128
 
-# What each mode means is the kernel's business: these are its own options.
+# The kernel's options for each mode. A guest with a lab port reads the mode
+# with its job and sets it for the one device instead.
 MODES = {
     "strict": ("iommu.passthrough=0", "iommu.strict=1"),
     "lazy": ("iommu.passthrough=0", "iommu.strict=0"),
@@ -131,7 +132,7 @@ def has_vtime(qemu):
     return knows(qemu, "vtime-quantum")
 
 
-def kernel_cmdline(machine, mode, extra=()):
+def kernel_cmdline(machine, mode=None, extra=()):
     """The guest kernel's command line: ours, the mode's, then the user's."""
     source = paths.ROOT / "guest" / f"{machine.arch}.cmdline"
     try:
@@ -140,18 +141,19 @@ def kernel_cmdline(machine, mode, extra=()):
         raise EnvError(f"{source}: {err.strerror}; the clone is incomplete")
     words = [word for line in lines if not line.startswith("#")
              for word in line.split()]
-    return " ".join([*words, *WATCHFUL, *MODES[mode], *extra])
+    return " ".join([*words, *WATCHFUL, *MODES.get(mode, ()), *extra])
 
 
-def argv(machine, cpus, files, cmdline, port, clock, extra=()):
+def argv(machine, cpus, files, cmdline, port, clock, job="", extra=()):
     """The whole QEMU command, to be run inside the folder of the logs."""
     if port:
+        todo = ",job=" + job.replace(",", ",,") if job else ""
         channels = (
             "-chardev", f"file,id=serial,path={SERIAL}",
             "-serial", "chardev:serial",
             "-chardev", f"file,id=console,path={CONSOLE}",
             "-chardev", f"file,id=result,path={RESULTS}",
-            "-device", f"{PORT},console=console,result=result")
+            "-device", f"{PORT},console=console,result=result{todo}")
     else:
         channels = ("-chardev", f"file,id=serial,path={CONSOLE}",
                     "-serial", "chardev:serial")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """iommulab run: measure every machine, number of CPUs and mode asked for."""
 
+import argparse
 import functools
 import hashlib
 import json
@@ -14,7 +15,7 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from . import guest, machine, options, result, table
+from . import guest, machine, options, result, snapshot, table
 from .errors import INTERRUPTED, OK, GuestError, LabError, UsageError
 from .progress import Progress, duration
 
@@ -45,18 +46,25 @@ class Cell:
                 f"{self.cpus} CPU{'s' if self.cpus > 1 else ''} {self.mode}")
 
     @functools.cached_property
-    def cmdline(self):
+    def job(self):
+        """What the guest is to do, as guest/init.c reads it."""
         bench = ",".join(f"{k}:{v}" for k, v in self.knobs.items())
-        return machine.kernel_cmdline(
-            self.machine, self.mode,
-            ("iommulab.job=bench", f"iommulab.mode={self.mode}",
-             f"iommulab.bench={bench}", *self.append))
+        return (f"iommulab.job=bench iommulab.mode={self.mode} "
+                f"iommulab.bench={bench}")
+
+    @functools.cached_property
+    def cmdline(self):
+        if self.port:
+            return machine.kernel_cmdline(self.machine, extra=self.append)
+        return machine.kernel_cmdline(self.machine, self.mode,
+                                      (self.job, *self.append))
 
     @property
     def argv(self):
+        """The command that boots the guest for its job."""
         return machine.argv(self.machine, self.cpus, self.files,
                             self.cmdline, self.port, self.clock,
-                            self.qemu_opts)
+                            self.job, self.qemu_opts)
 
     @property
     def binaries(self):
@@ -125,6 +133,11 @@ def add_parser(subparsers):
     parser.add_argument(
         "--resume", action="store_true",
         help="take the results of earlier runs of the very same cells")
+    parser.add_argument(
+        "--snapshot", action=argparse.BooleanOptionalAction,
+        help="boot each machine once, keep it, and restore it for each cell; "
+             "no result depends on it (default: where nothing is added to "
+             "QEMU's command line)")
     parser.set_defaults(func=main)
 
 
@@ -281,11 +294,14 @@ class Batch:
                 shutil.rmtree(work, ignore_errors=True)
 
     def _guest(self, cell, work, final):
+        timeout = self.args.timeout or guest.default_timeout(cell.cpus)
+        argv = cell.argv
+        if self._snapshots(cell):
+            saved = snapshot.provide(cell, work, timeout, self.stop)
+            argv = snapshot.restore(saved, work, argv)
+        # A restored guest leaves the same bytes as this one.
         (work / "cmd").write_text(machine.shell(cell.argv, final) + "\n")
-        outcome = guest.run(
-            cell.argv, work,
-            self.args.timeout or guest.default_timeout(cell.cpus),
-            "bench", self.stop)
+        outcome = guest.run(argv, work, timeout, "bench", self.stop)
         line = outcome.line("bench")
         wrong = result.bench_errors(line)
         if wrong:
@@ -301,6 +317,13 @@ class Batch:
             (work / machine.SERIAL).unlink(missing_ok=True)
         _rename(work, final)
         return data, duration(outcome.seconds)
+
+    def _snapshots(self, cell):
+        """Whether to boot once and restore for each cell."""
+        if self.args.snapshot is None:
+            return (cell.port and cell.clock.name == "vtime"
+                    and not cell.qemu_opts)
+        return self.args.snapshot and cell.port
 
     def _provenance(self, cell, outcome):
         return {"cell": cell.key, **self.known,

@@ -123,9 +123,10 @@ class Run(LabTest):
             "--mode", "passthrough")
         words = shlex.split(done.stdout)
         append = words[words.index("-append") + 1]
-        self.assertRegex(append, r"iommulab\.bench=\S*threads:2,ms:250,"
-                                 r"depth:8,size:4096")
-        self.assertIn("iommu.passthrough=1", append.split())
+        [port] = [word for word in words if word.startswith("iommulab-port")]
+        self.assertRegex(port, r"iommulab\.bench=\S*threads:2,,ms:250,,"
+                               r"depth:8,,size:4096")
+        self.assertIn("iommulab.mode=passthrough", port.split())
         self.assertTrue(append.endswith('fake=ok a="1 2" b'))
         self.assertEqual(words[-2:], ["-global", "x.y=a b"])
 

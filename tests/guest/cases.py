@@ -7,6 +7,7 @@ exit code 5: so a 0 is also a clean log.
 """
 
 import json
+import re
 import shlex
 import signal
 
@@ -110,6 +111,41 @@ class Clocks:
         self.assertEqual(clocks["reads"], 64 * 200)
         for busy in ("busy_min", "busy_max"):
             self.assertLess(abs(clocks[busy] / clocks["alone"] - 1), 0.01)
+
+
+class Costs:
+    """What a profile says is what the guest measures."""
+
+    def costs(self, factor):
+        """(ticks of a loop, ticks of one MMIO read, its vtime line) with the
+        instructions' cost of the machine's profile times `factor`."""
+        m = machine.MACHINES[self.name]
+        profile = self.folder / f"times-{factor}.ini"
+        profile.write_text(re.sub(
+            r"(?m)^ps-per-insn=(\d+)$",
+            lambda line: f"ps-per-insn={int(line[1]) * factor}",
+            machine.profile(m).read_text()))
+        output = self.folder / f"results-{factor}"
+        self.expect(0, "boot", "--machine", self.name, "--output",
+                    str(output), "--profile", str(profile), "--append",
+                    "iommulab.job=costs")
+        [folder] = output.iterdir()
+        lines = [json.loads(text) for text in
+                 (folder / "result.jsonl").read_text().splitlines()]
+        [costs] = [l for l in lines if l["iommulab"] == "costs"]
+        [vcpu] = [l for l in lines if l["iommulab"] == "vtime"]
+        return costs["loop"], costs["mmio"] / costs["reads"], vcpu
+
+    def test_instructions_cost_twice_as_much(self):
+        loop, mmio, vcpu = self.costs(1)
+        loop2, mmio2, vcpu2 = self.costs(2)
+        self.assertAlmostEqual(loop2 / loop, 2, delta=0.001)
+        # Each read is also a few instructions, which did become dearer.
+        self.assertLess(mmio2 / mmio, 1.02)
+        self.assertGreaterEqual(mmio2, mmio)
+        self.assertAlmostEqual(vcpu2["exec_ps"] / vcpu["exec_ps"], 2,
+                               delta=0.01)
+        self.assertEqual(vcpu2["mmio_ps"], vcpu["mmio_ps"])
 
 
 class Failure:

@@ -16,5 +16,9 @@ class Clocks(cases.Clocks, cases.GuestTest):
     name = "smmuv3"
 
 
+class Costs(cases.Costs, cases.GuestTest):
+    name = "smmuv3"
+
+
 class Failure(cases.Failure, cases.GuestTest):
     name = "smmuv3"

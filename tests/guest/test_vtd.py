@@ -16,5 +16,9 @@ class Clocks(cases.Clocks, cases.GuestTest):
     name = "vtd"
 
 
+class Costs(cases.Costs, cases.GuestTest):
+    name = "vtd"
+
+
 class Failure(cases.Failure, cases.GuestTest):
     name = "vtd"

@@ -12,9 +12,10 @@ CLOCK = machine.Clock("functional")
 FILES = machine.Files(Path("/q"), Path("/k"), Path("/i"), (Path("/fw"),))
 
 
-def argv(name, cpus=4, port=True, extra=(), clock=CLOCK):
+def argv(name, cpus=4, port=True, extra=(), clock=CLOCK,
+         job=""):
     return machine.argv(machine.MACHINES[name], cpus, FILES, "quiet", port,
-                        clock, extra)
+                        clock, job, extra)
 
 
 def values(words, option):
@@ -67,6 +68,11 @@ class Argv(unittest.TestCase):
         self.assertNotIn("iommulab-port", " ".join(stock))
         self.assertEqual(values(stock, "-chardev"),
                          ["file,id=serial,path=console.log"])
+
+    def test_the_job_goes_to_the_port(self):
+        words = argv("vtd", job="a=b:1,c:2 d=e")
+        self.assertIn("iommulab-port,console=console,result=result,"
+                      "job=a=b:1,,c:2 d=e", values(words, "-device"))
 
     def test_the_users_options_come_last(self):
         self.assertEqual(argv("vtd", extra=("-S",))[-1], "-S")

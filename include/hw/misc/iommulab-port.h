@@ -77,4 +77,11 @@
 #define IOMMULAB_PORT_EXIT          0x088
 #define IOMMULAB_PORT_EXIT_MAX          255
 
+/* WO, 32 bits: the guest is up, and reads its job next; must be 0 */
+#define IOMMULAB_PORT_READY         0x08c
+
+/* RO, bytes: what the host wants done, filled up with NULs */
+#define IOMMULAB_PORT_JOB           0x800
+#define IOMMULAB_PORT_JOB_SIZE          0x800
+
 #endif /* HW_MISC_IOMMULAB_PORT_H */
