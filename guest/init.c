@@ -12,6 +12,8 @@
  *                                  reports that the guest is up, no more; for
  *                                  the others see clocks.h
  *   iommulab.device=VVVV:DDDD      PCI device to map for
+ *   iommulab.locks=KIND:CPUS:US:INSIDE,...   for locks, run one by one; see
+ *                                  drivers/misc/iommulab/locks.c
  *   iommulab.mode=MODE             type of its IOMMU domain, see modes; as the
  *                                  kernel chose it if not given
  *   iommulab.bench=KEY:VALUE,...   see bench_keys
@@ -58,6 +60,7 @@ struct job {
 	unsigned int device;
 	const char *domain;	/* type of its group's domain, or NULL */
 	struct iommulab_bench arg;
+	char locks[4096];
 };
 
 static int port_fd = -1;
@@ -312,6 +315,7 @@ static void run_bench(struct job *job);
 static void run_clocks(struct job *job);
 static void run_costs(struct job *job);
 static void run_waiters(struct job *job);
+static void run_locks(struct job *job);
 
 static const struct {
 	const char *name;
@@ -322,6 +326,7 @@ static const struct {
 	{ "clocks", run_clocks },
 	{ "costs", run_costs },
 	{ "waiters", run_waiters },
+	{ "locks", run_locks },
 };
 
 static void parse_job(struct job *job, const char *s)
@@ -344,6 +349,8 @@ static void parse_option(struct job *job, const char *key, char *value)
 		parse_device(job, value);
 	} else if (!strcmp(key, "bench")) {
 		parse_bench(&job->arg, value);
+	} else if (!strcmp(key, "locks")) {
+		snprintf(job->locks, sizeof(job->locks), "%s", value);
 	} else if (!strcmp(key, "mode")) {
 		parse_mode(job, value);
 	} else {
@@ -669,6 +676,33 @@ static void run_waiters(struct job *job)
 		 "{\"iommulab\":\"waiters\",\"cpus\":%u,\"work\":%" PRIu64
 		 "}\n", cpus, ticks);
 	put_line(line);
+}
+
+static void run_locks(struct job *job)
+{
+	static const char path[] = "/sys/kernel/debug/iommulab/locks";
+	char *list = job->locks, *item, *sep, line[16384];
+
+	while ((item = strsep(&list, ","))) {
+		size_t n = 0;
+		ssize_t got;
+		int fd;
+
+		while ((sep = strchr(item, ':')))
+			*sep = ' ';
+		if (!write_file(path, item))
+			fail("cannot run the lock kernel %s: %s", item,
+			     strerror(errno));
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0)
+			fail("cannot open %s: %s", path, strerror(errno));
+		while (n < sizeof(line) - 1 &&
+		       (got = read(fd, line + n, sizeof(line) - 1 - n)) > 0)
+			n += got;
+		close(fd);
+		line[n] = '\0';
+		put_line(line);
+	}
 }
 
 /* report_ready() said it. */

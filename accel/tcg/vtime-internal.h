@@ -59,6 +59,11 @@ VTimeCPU *vtime_cpu(CPUState *cpu);
 int64_t vtime_cpu_now(VTimeCPU *v);
 int64_t vtime_pause_cost(void);
 void vtime_charge(VTimeCPU *v, int64_t ps);
+int64_t vtime_ps_per_insn(void);
+/* Whether another vCPU is behind @when; @v is running. */
+bool vtime_is_ahead(VTimeCPU *v, int64_t when);
+/* End the running slice; the instruction at @ra is executed later. */
+G_NORETURN void vtime_give_way(CPUState *cpu, uintptr_t ra);
 
 /* Park the running vCPU on v->lines until woken or the bound passes. */
 void vtime_park(VTimeCPU *v, VTimeParkCause cause);
@@ -75,6 +80,8 @@ void vtime_park_init(void);
 void vtime_lines_add(VTimeCPU *v);
 void vtime_lines_remove(VTimeCPU *v);
 void vtime_poll_reset(VTimeCPU *v);
+/* Flush all TLBs before any vCPU runs on. */
+void vtime_request_flush(void);
 /* Have no memory of what the vCPU executed so far. */
 void vtime_poll_forget(VTimeCPU *v);
 /* Pages became watched: TLBs must be flushed before any vCPU runs on. */

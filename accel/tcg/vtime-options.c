@@ -9,6 +9,7 @@
 #include "qapi/visitor.h"
 #include "system/cpu-timers.h"
 #include "system/replay.h"
+#include "coherence-internal.h"
 #include "vtime-internal.h"
 
 #define MAX_QUANTUM_NS (100 * 1000 * 1000)
@@ -22,6 +23,7 @@ static VTimeConfig cfg = {
 };
 static bool enabled;
 static char *profile_path;
+static CoherenceWatch watch;
 /* The first option that needs vtime=on, to complain about. */
 static const char *orphan;
 
@@ -85,6 +87,29 @@ static void set_profile(Object *obj, const char *value, Error **errp)
     orphan = orphan ?: "vtime-profile";
 }
 
+static const char *const watch_names[] = {
+    [COHERENCE_OFF] = "off",
+    [COHERENCE_AUTO] = "auto",
+    [COHERENCE_ALL] = "all",
+};
+
+static char *get_watch(Object *obj, Error **errp)
+{
+    return g_strdup(watch_names[watch]);
+}
+
+static void set_watch(Object *obj, const char *value, Error **errp)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(watch_names); i++) {
+        if (!strcmp(value, watch_names[i])) {
+            watch = i;
+            orphan = orphan ?: "vtime-watch";
+            return;
+        }
+    }
+    error_setg(errp, "vtime-watch must be off, auto or all, not '%s'", value);
+}
+
 void vtime_add_options(ObjectClass *oc)
 {
     object_class_property_add_bool(oc, "vtime", get_vtime, set_vtime);
@@ -110,6 +135,10 @@ void vtime_add_options(ObjectClass *oc)
                                   set_profile);
     object_class_property_set_description(oc, "vtime-profile",
         "File with the machine's costs");
+
+    object_class_property_add_str(oc, "vtime-watch", get_watch, set_watch);
+    object_class_property_set_description(oc, "vtime-watch",
+        "Cache lines that cost time inside a region: off, auto, all");
 }
 
 bool vtime_init(bool mttcg, unsigned max_cpus, Error **errp)
@@ -136,6 +165,23 @@ bool vtime_init(bool mttcg, unsigned max_cpus, Error **errp)
     if (profile_path &&
         !vtime_profile_load(&cfg.profile, profile_path, errp)) {
         return false;
+    }
+    if (watch != COHERENCE_OFF) {
+        CoherenceProfile lines;
+
+        if (!profile_path) {
+            error_setg(errp, "vtime-watch needs vtime-profile");
+            return false;
+        }
+        if (max_cpus > COHERENCE_MAX_CPUS) {
+            error_setg(errp, "vtime-watch: at most %d vCPUs",
+                       COHERENCE_MAX_CPUS);
+            return false;
+        }
+        if (!coherence_profile_load(&lines, profile_path, errp)) {
+            return false;
+        }
+        coherence_init(watch, &lines, max_cpus);
     }
     vtime_start(&cfg, max_cpus);
     return true;

@@ -58,6 +58,11 @@ static void watch_page(ram_addr_t addr)
     }
 }
 
+void vtime_request_flush(void)
+{
+    flush_needed = true;
+}
+
 bool vtime_watch_flush_needed(void)
 {
     bool needed = flush_needed;

@@ -28,6 +28,7 @@
 #include "tcg/startup.h"
 #include "tcg-accel-ops.h"
 #include "tcg-accel-ops-vtime.h"
+#include "coherence-internal.h"
 #include "vtime-internal.h"
 #include "trace.h"
 
@@ -525,6 +526,23 @@ void vtime_order(CPUState *cpu, uintptr_t ra)
     }
 }
 
+int64_t vtime_ps_per_insn(void)
+{
+    return vt.cfg.profile.ps_per_insn;
+}
+
+bool vtime_is_ahead(VTimeCPU *v, int64_t when)
+{
+    return v == vt.running && when > vt.next_min;
+}
+
+void vtime_give_way(CPUState *cpu, uintptr_t ra)
+{
+    vt.current = NULL;
+    cpu->exception_index = EXCP_YIELD;
+    cpu_loop_exit_restore(cpu, ra);
+}
+
 /* --------------------------------------------------------- the scheduler */
 
 static int64_t next_deadline(void)
@@ -911,6 +929,7 @@ void vtime_region_begin(void)
         }
     }
     slice_shorten(now);
+    coherence_begin();
     trace_vtime_region(true, now);
 }
 
@@ -938,6 +957,7 @@ void vtime_region_end(void)
     }
     vt.timed = false;
     vt.quantum = vt.cfg.boot_quantum;
+    coherence_end();
     trace_vtime_region(false, now);
 }
 

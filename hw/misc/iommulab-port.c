@@ -28,6 +28,7 @@
 #include "qom/object.h"
 #include "system/cpus.h"
 #include "system/runstate.h"
+#include "system/coherence.h"
 #include "system/vtime.h"
 #include "trace.h"
 
@@ -171,13 +172,38 @@ static void iommulab_port_report(IOMMULabPortState *s, uint32_t id)
             "{\"iommulab\":\"vtime\",\"region\":%" PRIu32 ",\"cpu\":%d,"
             "\"insns\":%" PRIu64 ",\"total_ps\":%" PRIi64 ","
             "\"exec_ps\":%" PRIi64 ",\"pause_ps\":%" PRIi64 ","
-            "\"mmio_ps\":%" PRIi64 ",\"wfe_ps\":%" PRIi64 ","
+            "\"mmio_ps\":%" PRIi64 ",\"line_wait_ps\":%" PRIi64 ","
+            "\"line_transfer_ps\":%" PRIi64 ",\"atomic_ps\":%" PRIi64 ","
+            "\"wfe_ps\":%" PRIi64 ","
             "\"poll_ps\":%" PRIi64 ",\"idle_ps\":%" PRIi64 ","
             "\"jitter_ps\":%" PRIi64 ",\"slices\":%" PRIu64 ","
             "\"parks\":%" PRIu64 "}\n",
             id, cpu, st.insns, st.total, st.exec, st.pause, st.mmio,
+            st.line_wait, st.line_transfer, st.atomic,
             st.parked[VTIME_PARK_WFE], st.parked[VTIME_PARK_POLL], st.idle,
             st.jitter, st.slices, st.parks);
+
+        iommulab_port_output(s, &s->result, line, strlen(line));
+    }
+}
+
+/* What happened to cache lines: docs/specs/coherence.rst, "Report" */
+static void iommulab_port_report_lines(IOMMULabPortState *s, uint32_t id)
+{
+    g_autofree char *text = coherence_report(id);
+
+    if (!text) {
+        return;
+    }
+    iommulab_port_output(s, &s->result, text, strlen(text));
+    for (uint32_t i = 0; i < s->n_names; i++) {
+        const IOMMULabName *n = &s->names[i];
+        g_autofree char *line = g_strdup_printf(
+            "{\"iommulab\":\"name\",\"region\":%" PRIu32 ",\"addr\":\"0x%"
+            PRIx64 "\",\"len\":%" PRIu32 ",\"virtual\":%s,\"name\":\"%s\"}\n",
+            id, n->addr, n->len,
+            n->flags & IOMMULAB_PORT_NAME_VIRTUAL ? "true" : "false",
+            (const char *)n->name);
 
         iommulab_port_output(s, &s->result, line, strlen(line));
     }
@@ -214,6 +240,7 @@ static uint32_t iommulab_port_region_end(IOMMULabPortState *s, uint32_t id)
     if (vtime_enabled()) {
         vtime_region_end();
         iommulab_port_report(s, id);
+        iommulab_port_report_lines(s, id);
     }
     trace_iommulab_port_region_end(id, qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL));
     return IOMMULAB_PORT_OK;

@@ -59,7 +59,8 @@ typedef enum VTimeParkCause {
 /*
  * Where the time of one vCPU went in a region.  The parts add up to the time
  * between the region's begin and end on this vCPU's clock:
- *   total == exec + pause + mmio + sum(parked) + idle + jitter
+ *   total == exec + pause + mmio + line_wait + line_transfer + atomic +
+ *            sum(parked) + idle + jitter
  */
 typedef struct VTimeStats {
     uint64_t insns;
@@ -67,6 +68,9 @@ typedef struct VTimeStats {
     int64_t exec;
     int64_t pause;
     int64_t mmio;
+    int64_t line_wait;          /* docs/specs/coherence.rst */
+    int64_t line_transfer;
+    int64_t atomic;
     int64_t parked[VTIME_PARK__MAX];
     int64_t idle;
     int64_t jitter;

@@ -92,6 +92,7 @@ class Clock:
     profile: Path = None
     quantum: int = None     # ns, None: QEMU's default
     jitter: int = 0         # seed, 0: none
+    watch: str = "off"      # which cache lines cost time: off, auto, all
 
     @property
     def options(self):
@@ -104,6 +105,8 @@ class Clock:
             words.append(f"vtime-quantum={self.quantum}")
         if self.jitter:
             words.append(f"vtime-jitter={self.jitter}")
+        if self.watch != "off":
+            words.append(f"vtime-watch={self.watch}")
         return ("-accel", ",".join(words))
 
 

@@ -91,6 +91,10 @@ def add_common(parser):
         "--jitter", metavar="SEED", type=positive,
         help="vtime: let the CPUs start at pseudo-random times below 1 us")
     guest.add_argument(
+        "--watch", choices=("off", "auto", "all"),
+        help="vtime: let contended cache lines cost time, by the profile; "
+             "auto looks at the pages that CPUs share (default: off)")
+    guest.add_argument(
         "--timeout", metavar="TIME", type=seconds,
         help="host time one guest may take (default: 180 s and 6 s for "
              "each CPU)")
@@ -112,7 +116,7 @@ def clock(args, m, qemu):
     name = args.clock or ("vtime" if machine.has_vtime(qemu)
                           else "functional")
     if name == "functional":
-        for option in ("profile", "quantum", "jitter"):
+        for option in ("profile", "quantum", "jitter", "watch"):
             if getattr(args, option) is not None:
                 raise UsageError(f"--{option} needs --clock vtime"
                                  + ("" if args.clock else
@@ -124,7 +128,8 @@ def clock(args, m, qemu):
     if "," in str(path):
         raise UsageError(f"--profile: {path} has a comma in it, which QEMU's "
                          "options cannot take")
-    return machine.Clock(name, path, args.quantum, args.jitter or 0)
+    return machine.Clock(name, path, args.quantum, args.jitter or 0,
+                         args.watch or "off")
 
 
 def words(options):

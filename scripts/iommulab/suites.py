@@ -75,6 +75,7 @@ SUITES = {
     "unit": ((), lambda: _python("unit", 300)),
     "cli": ((), lambda: _python("cli", 600)),
     "qtest": (("qemu", "qtests"), _qtests),
+    "laws": (GUEST, lambda: _python("laws", 900)),
     "guest": (GUEST, lambda: _python("guest", 900)),
     "determinism": (GUEST, lambda: _python("determinism", 900)),
 }

@@ -63,3 +63,18 @@ class Options(LabTest):
             "-accel", self.profile(0)))
         self.assertIn("ps-per-insn", self.refused(
             "-accel", self.profile("fast")))
+
+    def test_watch_needs_costs(self):
+        """vtime-watch without a profile, or one without its groups."""
+        self.assertIn("vtime-watch needs vtime-profile", self.refused(
+            "-accel", "tcg,thread=single,vtime=on,vtime-watch=auto"))
+        self.assertIn("group “topology”", self.refused(
+            "-accel", self.profile(400) + ",vtime-watch=auto"))
+
+    def test_watch_word(self):
+        self.assertIn("must be off, auto or all, not 'some'", self.refused(
+            "-accel", "tcg,thread=single,vtime=on,vtime-watch=some"))
+
+    def test_watch_off(self):
+        self.assertIn("vtime-watch needs vtime=on", self.refused(
+            "-accel", "tcg,thread=single,vtime-watch=auto"))

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+from guestlaws import Laws
+from lab import LabTest
+
+
+class Arm(Laws, LabTest):
+    name = "smmuv3"
+    kinds = ("pingpong", "faa", "cas", "llsc", "ticket", "mcs", "qspinlock",
+             "rwlock")
+
+    def test_load_and_store_exclusive(self):
+        self.compare("llsc", 0.10)
