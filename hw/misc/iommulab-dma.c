@@ -19,6 +19,7 @@
 #include "qemu/timer.h"
 #include "qapi/error.h"
 #include "exec/address-spaces.h"
+#include "hw/iommu/iotlb-model.h"
 #include "hw/misc/iommulab-dma.h"
 #include "hw/pci/msix.h"
 #include "hw/pci/pci_device.h"
@@ -239,8 +240,12 @@ static MemTxResult access_all(IOMMULabDMAState *s, DMAQueue *q, hwaddr addr,
     return r;
 }
 
-/* One transfer. The result is counted, true if the burst ends here. */
-static bool transfer(IOMMULabDMAState *s, DMAQueue *q, int64_t now)
+/*
+ * One transfer. The result is counted, *ns is how long translating took, true
+ * if the burst ends here.
+ */
+static bool transfer(IOMMULabDMAState *s, DMAQueue *q, int64_t now,
+                     uint64_t *ns)
 {
     MemReentrancyGuard *guard = &DEVICE(s)->mem_reentrancy_guard;
     bool write = (q->cmd & IOMMULAB_DMA_CMD_OP) == IOMMULAB_DMA_CMD_WRITE;
@@ -258,8 +263,11 @@ static bool transfer(IOMMULabDMAState *s, DMAQueue *q, int64_t now)
 
     /* No timer has this guard: DMA to our own registers has to fail */
     guard->engaged_in_io = true;
+    iotlb_model_take_ps();
     r = access_all(s, q, addr, (uint8_t *)buf, write);
+    *ns = DIV_ROUND_UP(iotlb_model_take_ps(), 1000);
     guard->engaged_in_io = false;
+    q->xlat_time += *ns;
 
     q->done++;
     if (r != MEMTX_OK) {
@@ -304,11 +312,16 @@ static void iommulab_dma_timer(void *opaque)
     DMAQueue *q = opaque;
     IOMMULabDMAState *s = q->dev;
     int64_t now = qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL);
+    uint64_t ns;
 
     if (!q->ending) {
-        q->ending = transfer(s, q, now);
+        q->ending = transfer(s, q, now, &ns);
         if (!q->ending) {
-            timer_mod(&q->timer, now + MAX(q->interval, 1));
+            timer_mod(&q->timer, now + ns + MAX(q->interval, 1));
+            return;
+        }
+        if (ns) {
+            timer_mod(&q->timer, now + ns);
             return;
         }
     }

@@ -11,6 +11,7 @@
 #include "libqos/generic-pcihost.h"
 #include "libqos/pci-pc.h"
 #include "hw/misc/iommulab-dma.h"
+#include "qobject/qdict.h"
 
 /* Slot of the device on bus 0, and with it its requester and stream ID */
 #define DMA_SLOT        4
@@ -114,6 +115,97 @@ static inline bool dma_read_word(DMATest *t, uint64_t addr, uint64_t *data)
     g_assert_cmpuint(dma_status(t, 0), ==, IOMMULAB_DMA_DONE);
     *data = dma_readq(t, 0, IOMMULAB_DMA_DATA);
     return !dma_readl(t, 0, IOMMULAB_DMA_FAULTS);
+}
+
+/* A counter of the IOMMU at @path, by the name of its property */
+static inline uint64_t iotlb_counter(DMATest *t, const char *path,
+                                     const char *name)
+{
+    QDict *rsp = qtest_qmp(t->qts, "{'execute': 'qom-get', 'arguments': "
+                           "{'path': %s, 'property': %s}}", path, name);
+    uint64_t value;
+
+    g_assert_true(qdict_haskey(rsp, "return"));
+    value = qdict_get_int(rsp, "return");
+    qobject_unref(rsp);
+    return value;
+}
+
+/*
+ * The costs of these options, at three levels of tables: an IOTLB of 4 sets
+ * with 2 ways
+ */
+#define IOTLB_OPTIONS(sep)                                                  \
+    sep "iotlb-entries=8" sep "iotlb-ways=2" sep "iotlb-lookup-ps=1000"     \
+    sep "iotlb-miss-ps=5000" sep "iotlb-walk-ps=20000"
+#define IOTLB_HIT_NS    1
+#define IOTLB_MISS_NS   (1 + 5 + 3 * 20)
+
+/*
+ * Read the word at page @n of @iova: it has to be @word and to take as long as
+ * a hit or a miss does
+ */
+static inline void iotlb_read(DMATest *t, uint64_t iova, int n, uint64_t word,
+                              bool hit)
+{
+    uint64_t ns = hit ? IOTLB_HIT_NS : IOTLB_MISS_NS;
+
+    dma_burst(t, 0, IOMMULAB_DMA_CMD_READ, iova + n * 4096, 8, 1, 10, word);
+    qtest_clock_step(t->qts, 10 + ns - 1);
+    g_assert_cmpuint(dma_status(t, 0), ==, IOMMULAB_DMA_BUSY);
+    qtest_clock_step(t->qts, 1);
+    g_assert_cmpuint(dma_status(t, 0), ==, IOMMULAB_DMA_DONE);
+    g_assert_cmpuint(dma_readq(t, 0, IOMMULAB_DMA_TIME), ==, 10 + ns);
+    g_assert_cmpuint(dma_readq(t, 0, IOMMULAB_DMA_XLAT_TIME), ==, ns);
+    g_assert_cmphex(dma_readq(t, 0, IOMMULAB_DMA_DATA), ==, word);
+}
+
+/*
+ * Replacement in a set of the cache that IOTLB_OPTIONS give. @map maps page
+ * n of @iova, @old and @new_ are pages whose first word is 1 and 2, @inv
+ * invalidates a page and nothing else.
+ */
+static inline void iotlb_check(DMATest *t, const char *path, uint64_t iova,
+                               uint64_t old, uint64_t new_,
+                               void (*map)(QTestState *, int, uint64_t),
+                               void (*inv)(QTestState *, int))
+{
+    qtest_writeq(t->qts, old, 1);
+    qtest_writeq(t->qts, new_, 2);
+    for (int n = 0; n < 16; n++) {
+        map(t->qts, n, old);
+    }
+
+    iotlb_read(t, iova, 0, 1, false);
+    iotlb_read(t, iova, 0, 1, true);
+    iotlb_read(t, iova, 4, 1, false);
+    iotlb_read(t, iova, 1, 1, false);   /* another set */
+    iotlb_read(t, iova, 0, 1, true);
+    g_assert_cmpuint(iotlb_counter(t, path, "iotlb-evicted"), ==, 0);
+
+    /* The third of this set replaces 4, as 0 was used later */
+    iotlb_read(t, iova, 8, 1, false);
+    g_assert_cmpuint(iotlb_counter(t, path, "iotlb-evicted"), ==, 1);
+    for (int n = 0; n < 16; n++) {
+        map(t->qts, n, new_);
+    }
+    iotlb_read(t, iova, 0, 1, true);
+    iotlb_read(t, iova, 1, 1, true);
+    iotlb_read(t, iova, 4, 2, false);   /* replaces 8 */
+    iotlb_read(t, iova, 8, 2, false);   /* replaces 0 */
+    g_assert_cmpuint(iotlb_counter(t, path, "iotlb-evicted"), ==, 3);
+    g_assert_cmpuint(iotlb_counter(t, path, "iotlb-invalidated"), ==, 0);
+
+    /* What an invalidation removes leaves a free place */
+    inv(t->qts, 4);
+    g_assert_cmpuint(iotlb_counter(t, path, "iotlb-invalidated"), ==, 1);
+    iotlb_read(t, iova, 0, 2, false);
+    iotlb_read(t, iova, 8, 2, true);
+    g_assert_cmpuint(iotlb_counter(t, path, "iotlb-evicted"), ==, 3);
+
+    g_assert_cmpuint(iotlb_counter(t, path, "iotlb-hits"), ==, 5);
+    g_assert_cmpuint(iotlb_counter(t, path, "iotlb-misses"), ==, 7);
+    g_assert_cmpuint(iotlb_counter(t, path, "iotlb-walk-reads"), ==, 7 * 3);
 }
 
 #endif

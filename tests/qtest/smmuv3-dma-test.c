@@ -8,6 +8,7 @@
 #include "qemu/bitops.h"
 #include "iommulab-dma-qtest.h"
 #include "iommulab-smmuv3-qtest.h"
+#include "qobject/qlist.h"
 
 #define OLD     0x1111111111111111ull
 #define NEW     0x2222222222222222ull
@@ -60,11 +61,47 @@ static void test_stale(void)
     dma_end(&t);
 }
 
+/* Where the machine's SMMU is in the QOM tree */
+static char *smmu_path(DMATest *t)
+{
+    QDict *rsp = qtest_qmp(t->qts, "{'execute': 'qom-list', 'arguments': "
+                           "{'path': '/machine/unattached'}}");
+    QListEntry *entry;
+    char *path = NULL;
+
+    QLIST_FOREACH_ENTRY(qdict_get_qlist(rsp, "return"), entry) {
+        QDict *item = qobject_to(QDict, qlist_entry_obj(entry));
+
+        if (g_str_equal(qdict_get_str(item, "type"), "child<arm-smmuv3>")) {
+            path = g_strdup_printf("/machine/unattached/%s",
+                                   qdict_get_str(item, "name"));
+        }
+    }
+    qobject_unref(rsp);
+    g_assert_nonnull(path);
+    return path;
+}
+
+/* Size, associativity and cost of the IOTLB */
+static void test_iotlb(void)
+{
+    g_autofree char *path = NULL;
+    DMATest t;
+
+    dma_start(&t, "-M virt-9.1,iommu=smmuv3"
+              IOTLB_OPTIONS(" -global arm-smmuv3."), "");
+    smmu_start(t.qts, DMA_DEVFN, SMMU_ALL);
+    path = smmu_path(&t);
+    iotlb_check(&t, path, IOVA_BASE, PAGE_ADDR, NEW_PAGE, smmu_map, inv_page);
+    dma_end(&t);
+}
+
 int main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
 
     qtest_add_func("/smmuv3-dma/stale", test_stale);
+    qtest_add_func("/smmuv3-dma/iotlb", test_iotlb);
 
     return g_test_run();
 }

@@ -194,7 +194,9 @@ static uint32_t smmu_probe(QTestState *s)
 static void test_smmu(const void *stage)
 {
     g_autofree char *machine = g_strdup_printf(
-        "-M virt-9.1,iommu=smmuv3 -global arm-smmuv3.stage=%s",
+        "-M virt-9.1,iommu=smmuv3 -global arm-smmuv3.stage=%s "
+        "-global arm-smmuv3.iotlb-entries=8 "
+        "-global arm-smmuv3.iotlb-walk-ps=3000",
         (const char *)stage);
 
     fuzz_run(machine, "", smmu_step, smmu_probe);

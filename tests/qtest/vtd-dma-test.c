@@ -116,12 +116,37 @@ static void test_ats(void)
     dma_end(&t);
 }
 
+/* Size, associativity and cost of the IOTLB; by default none of it */
+static void test_iotlb(void)
+{
+    DMATest t;
+    uint64_t data;
+
+    vtd_dma_start(&t, ",id=iommu" IOTLB_OPTIONS(","), "");
+    iotlb_check(&t, "/machine/peripheral/iommu", IOVA_BASE, PAGE_ADDR,
+                NEW_PAGE, vtd_map, vtd_inv_page);
+    dma_end(&t);
+
+    vtd_dma_start(&t, ",id=iommu", "");
+    for (int n = 0; n < 512; n++) {
+        vtd_map(t.qts, n, PAGE_ADDR);
+    }
+    for (int n = 0; n < 512; n++) {
+        g_assert_true(dma_read_word(&t, IOVA_BASE + n * 4096, &data));
+        g_assert_cmpuint(dma_readq(&t, 0, IOMMULAB_DMA_XLAT_TIME), ==, 0);
+    }
+    g_assert_cmpuint(iotlb_counter(&t, "/machine/peripheral/iommu",
+                                   "iotlb-evicted"), ==, 0);
+    dma_end(&t);
+}
+
 int main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
 
     qtest_add_func("/q35/vtd-dma/stale", test_stale);
     qtest_add_func("/q35/vtd-dma/ats", test_ats);
+    qtest_add_func("/q35/vtd-dma/iotlb", test_iotlb);
 
     return g_test_run();
 }

@@ -246,7 +246,8 @@ int main(int argc, char **argv)
 
     qtest_add_data_func("/q35/vtd-fuzz/legacy", "", test_vtd);
     qtest_add_data_func("/q35/vtd-fuzz/all", ",device-iotlb=on,intremap=on,"
-                        "caching-mode=on,snoop-control=on", test_vtd);
+                        "caching-mode=on,snoop-control=on,iotlb-entries=4,"
+                        "iotlb-ways=2,iotlb-walk-ps=3000", test_vtd);
     qtest_add_data_func("/q35/vtd-fuzz/second-stage", ",x-scalable-mode=on,"
                         "device-iotlb=on", test_vtd);
     qtest_add_data_func("/q35/vtd-fuzz/first-stage", ",x-scalable-mode=on,"
