@@ -1,0 +1,214 @@
+/*
+ * Fuzzer for SMMUv3: registers, queues, tables, DMA
+ *
+ * See iommulab-fuzz.h for its environment.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+
+#include "qemu/osdep.h"
+#include "qemu/bitops.h"
+#include "qemu/units.h"
+#include "iommulab-fuzz.h"
+#include "iommulab-smmuv3-qtest.h"
+
+#define POOL_ADDR       TABLE_ADDR
+#define POOL_PAGES      16
+
+static uint64_t pool_page(Fuzz *f)
+{
+    return POOL_ADDR + fuzz_below(f, POOL_PAGES) * 4096;
+}
+
+/*
+ * Without translation an address of the DMA device is one of the machine. The
+ * flash below 128 MiB turns any write into a change of the memory map, which
+ * takes QEMU milliseconds, whoever does it: it is not what is tested here.
+ */
+static uint64_t no_flash(uint64_t addr)
+{
+    return addr < 128 * MiB ? addr + GiB : addr;
+}
+
+static uint64_t any_address(Fuzz *f)
+{
+    switch (fuzz_below(f, 8)) {
+    case 0:
+        return no_flash(fuzz_value(f));
+    case 1:
+        return SMMU_BASE + fuzz_below(f, 0x20000);
+    case 2:
+        return f->t.bar.addr + fuzz_below(f, IOMMULAB_DMA_BAR_SIZE);
+    case 3:
+        return pool_page(f) + fuzz_below(f, 4096);
+    default:
+        return IOVA_BASE + (fuzz_u64(f) & 0x1fffff);
+    }
+}
+
+/* Chapter 4: a command that is close to a valid one */
+static void put_commands(Fuzz *f)
+{
+    static const uint8_t opcodes[] = {
+        0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x10, 0x11, 0x12, 0x13, 0x28,
+        0x2a, 0x30, 0x40, 0x41, 0x44, 0x46,
+    };
+    QTestState *s = f->t.qts;
+    uint32_t prod = smmu_readl(s, SMMU_CMDQ_PROD);
+    uint32_t log2 = MIN(smmu_readl(s, SMMU_CMDQ_BASE) & 0x1f, CMDQ_LOG2);
+
+    for (int n = fuzz_below(f, 6); n >= 0; n--) {
+        uint64_t addr = CMDQ_ADDR + (prod & ((1 << log2) - 1)) * 16;
+        uint64_t lo = opcodes[fuzz_below(f, ARRAY_SIZE(opcodes))];
+        uint64_t hi = 0;
+
+        switch (lo) {
+        case 0x03 ... 0x06:
+            lo |= (uint64_t)DMA_DEVFN << 32;
+            hi = fuzz_below(f, 32);
+            break;
+        case 0x12:
+        case 0x13:
+        case 0x2a:
+            /* 4.4.1.1: NUM, SCALE, TG, TTL, Leaf */
+            lo |= fuzz_below(f, 32) << 12;
+            lo |= (fuzz_once_in(f, 4) ? fuzz_below(f, 32) :
+                                        fuzz_below(f, 4)) << 20;
+            hi = (any_address(f) & ~0xfffull) | fuzz_below(f, 16) << 8 |
+                 fuzz_below(f, 2);
+            break;
+        case 0x46:
+            lo |= fuzz_below(f, 4) << 12 | fuzz_u64(f) << 32;
+            hi = any_address(f) & ~3ull;
+            break;
+        }
+        qtest_writeq(s, addr, fuzz_flip(f, lo));
+        qtest_writeq(s, addr + 8, fuzz_flip(f, hi));
+        prod = (prod + 1) & ((2 << log2) - 1);
+    }
+    if (fuzz_once_in(f, 16)) {
+        prod = fuzz_value(f);
+    }
+    smmu_writel(s, SMMU_CMDQ_PROD, prod);
+    if (!fuzz_once_in(f, 4)) {
+        smmu_writel(s, SMMU_GERRORN, smmu_readl(s, SMMU_GERROR));
+    }
+}
+
+/* An entry of whatever table it is taken for */
+static void put_entry(Fuzz *f)
+{
+    uint64_t at = pool_page(f) + fuzz_below(f, 512) * 8;
+    uint64_t entry = pool_page(f) | 1 << 10 | (fuzz_u64(f) & 0xc3);
+
+    switch (fuzz_below(f, 4)) {
+    case 0:
+        at = STRTAB_ADDR + DMA_DEVFN * 64 + fuzz_below(f, 8) * 8;
+        break;
+    case 1:
+        at = CD_ADDR + fuzz_below(f, 8) * 8;
+        break;
+    case 2:
+        at = TABLE_ADDR + fuzz_below(f, 3) * 4096 + fuzz_below(f, 2) * 8;
+        break;
+    }
+    if (fuzz_once_in(f, 3)) {
+        entry = fuzz_value(f);
+    } else if (fuzz_once_in(f, 2)) {
+        entry = qtest_readq(f->t.qts, at) ^ 1ull << fuzz_below(f, 64);
+    }
+    qtest_writeq(f->t.qts, at, fuzz_flip(f, entry));
+}
+
+static void put_register(Fuzz *f)
+{
+    QTestState *s = f->t.qts;
+    uint64_t reg = fuzz_below(f, 0x100) +
+                   (fuzz_once_in(f, 8) ? 0x10000 : 0);
+    uint64_t val = fuzz_once_in(f, 3) ? pool_page(f) | fuzz_below(f, 0x1000) :
+                   fuzz_value(f);
+
+    if (fuzz_once_in(f, 2)) {
+        smmu_writeq(s, reg & ~7ull, val);
+    } else {
+        smmu_writel(s, reg & ~3ull, val);
+    }
+    if (fuzz_once_in(f, 4)) {
+        reg = fuzz_below(f, 0x20000);
+        if (fuzz_once_in(f, 2)) {
+            qtest_readq(s, SMMU_BASE + (reg & ~7ull));
+        } else {
+            smmu_readl(s, reg & ~3ull);
+        }
+    }
+}
+
+/* Back to a state in which most things work, with any of the stages */
+static void put_right(Fuzz *f)
+{
+    static const struct {
+        uint8_t granule, t0sz, sl0;     /* as S2TG, S2T0SZ and S2SL0 */
+    } s2[] = { { 0, 25, 1 }, { 2, 30, 1 }, { 1, 30, 1 }, { 0, 20, 2 } };
+    QTestState *s = f->t.qts;
+    int stages = 4 | fuzz_below(f, 4);
+    int i = fuzz_below(f, ARRAY_SIZE(s2));
+
+    smmu_writel(s, SMMU_CR0, 0);
+    smmu_start(s, DMA_DEVFN, 0);
+    smmu_set_ste(s, DMA_DEVFN, CD_ADDR | stages << 1 | 1, 0,
+                 (s2[i].t0sz | s2[i].sl0 << 6 | s2[i].granule << 14 |
+                  4ull << 16 | 1ull << 19 | 1ull << 26) << 32,
+                 TABLE_ADDR);
+    smmu_writel(s, SMMU_GERRORN, smmu_readl(s, SMMU_GERROR));
+    smmu_writel(s, SMMU_CR0, fuzz_once_in(f, 8) ? fuzz_u64(f) : SMMU_ALL);
+}
+
+static void smmu_step(Fuzz *f)
+{
+    switch (fuzz_below(f, 16)) {
+    case 0:
+        put_right(f);
+        break;
+    case 1 ... 4:
+        put_register(f);
+        break;
+    case 5 ... 8:
+        put_commands(f);
+        break;
+    case 9 ... 11:
+        put_entry(f);
+        break;
+    case 12:
+        qtest_clock_step(f->t.qts, 1 + fuzz_below(f, 1000));
+        break;
+    default:
+        fuzz_dma(f, any_address(f));
+    }
+}
+
+static uint32_t smmu_probe(QTestState *s)
+{
+    return smmu_readl(s, SMMU_IDR0);
+}
+
+static void test_smmu(const void *stage)
+{
+    g_autofree char *machine = g_strdup_printf(
+        "-M virt-9.1,iommu=smmuv3 -global arm-smmuv3.stage=%s "
+        "-global arm-smmuv3.iotlb-entries=8 "
+        "-global arm-smmuv3.iotlb-walk-ps=3000",
+        (const char *)stage);
+
+    fuzz_run(machine, "", smmu_step, smmu_probe);
+}
+
+int main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+
+    qtest_add_data_func("/smmuv3-fuzz/stage1", "1", test_smmu);
+    qtest_add_data_func("/smmuv3-fuzz/stage2", "2", test_smmu);
+    qtest_add_data_func("/smmuv3-fuzz/nested", "nested", test_smmu);
+
+    return g_test_run();
+}

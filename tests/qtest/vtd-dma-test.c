@@ -1,0 +1,152 @@
+/*
+ * QTest testcase for DMA through VT-d: when a translation comes and goes
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+
+#include "qemu/osdep.h"
+#include "qemu/bitops.h"
+#include "iommulab-dma-qtest.h"
+#include "iommulab-vtd-qtest.h"
+#include "hw/pci/pci_regs.h"
+
+#define OLD     0x1111111111111111ull
+#define NEW     0x2222222222222222ull
+
+#define NEW_PAGE (PAGE_ADDR + 0x1000)
+
+static void vtd_dma_start(DMATest *t, const char *iommu, const char *device)
+{
+    g_autofree char *machine = g_strdup_printf("-M q35 -device intel-iommu%s",
+                                               iommu);
+
+    dma_start(t, machine, device);
+    vtd_start(t->qts, DMA_DEVFN);
+    qtest_writeq(t->qts, PAGE_ADDR, OLD);
+    qtest_writeq(t->qts, NEW_PAGE, NEW);
+}
+
+/* The old translation is used until the page is invalidated, no longer */
+static void test_stale(void)
+{
+    DMATest t;
+    uint64_t data;
+
+    vtd_dma_start(&t, "", "");
+    dma_burst(&t, 1, IOMMULAB_DMA_CMD_READ | IOMMULAB_DMA_CMD_DIFF_STOP,
+              IOVA_BASE, 8, 1000, 10, OLD);
+    qtest_clock_step(t.qts, 50);
+    vtd_map(t.qts, 0, NEW_PAGE);
+    qtest_clock_step(t.qts, 50);
+    g_assert_cmpuint(dma_status(&t, 1), ==, IOMMULAB_DMA_BUSY);
+    g_assert_cmpuint(dma_readl(&t, 1, IOMMULAB_DMA_DONE_COUNT), ==, 10);
+    /* Another page is not this one */
+    vtd_inv_page(t.qts, 1);
+    qtest_clock_step(t.qts, 50);
+    g_assert_cmpuint(dma_status(&t, 1), ==, IOMMULAB_DMA_BUSY);
+    vtd_inv_page(t.qts, 0);
+    qtest_clock_step(t.qts, 50);
+    g_assert_cmpuint(dma_status(&t, 1), ==, IOMMULAB_DMA_STOPPED);
+    g_assert_cmpuint(dma_readq(&t, 1, IOMMULAB_DMA_DIFF_TIME), ==, 160);
+    g_assert_cmphex(dma_readq(&t, 1, IOMMULAB_DMA_DATA), ==, NEW);
+
+    /* Unmapped: still used, then a fault */
+    vtd_map(t.qts, 0, 0);
+    g_assert_true(dma_read_word(&t, IOVA_BASE, &data));
+    g_assert_cmphex(data, ==, NEW);
+    vtd_inv_page(t.qts, 0);
+    g_assert_false(dma_read_word(&t, IOVA_BASE, &data));
+    g_assert_cmphex(vtd_readl(t.qts, DMAR_FSTS_REG) & VTD_FSTS_PPF, !=, 0);
+
+    dma_end(&t);
+}
+
+static bool ats_read(DMATest *t, uint64_t *data)
+{
+    dma_burst(t, 0, IOMMULAB_DMA_CMD_READ | IOMMULAB_DMA_CMD_ATS, IOVA_BASE,
+              8, 1, 1, 0);
+    qtest_clock_step(t->qts, 1);
+    g_assert_cmpuint(dma_status(t, 0), ==, IOMMULAB_DMA_DONE);
+    *data = dma_readq(t, 0, IOMMULAB_DMA_DATA);
+    return !dma_readl(t, 0, IOMMULAB_DMA_FAULTS);
+}
+
+/* The device's own TLB needs an invalidation of its own */
+static void test_ats(void)
+{
+    DMATest t;
+    uint64_t data;
+
+    vtd_dma_start(&t, ",device-iotlb=on", ",ats=on");
+    /* Not before software enables ATS */
+    dma_burst(&t, 0, IOMMULAB_DMA_CMD_READ | IOMMULAB_DMA_CMD_ATS, IOVA_BASE,
+              8, 1, 1, 0);
+    g_assert_cmpuint(dma_status(&t, 0), ==, IOMMULAB_DMA_BAD_COMMAND);
+    /* 9.3: TT 0b01, translation requests are allowed */
+    qtest_writeq(t.qts, CONTEXT_ADDR + DMA_DEVFN * 16, TABLE_ADDR | 1 << 2 | 1);
+    vtd_issue(t.qts, VTD_INV_DESC_CC | VTD_INV_DESC_CC_GLOBAL, 0);
+    vtd_enable_ecam(t.qts);
+    qtest_writew(t.qts, ECAM_BASE + (DMA_DEVFN << 12) + 0x100 + PCI_ATS_CTRL,
+                 PCI_ATS_CTRL_ENABLE);
+
+    g_assert_true(ats_read(&t, &data));
+    g_assert_cmphex(data, ==, OLD);
+    g_assert_cmpuint(dma_readl(&t, 0, IOMMULAB_DMA_ATC_HITS), ==, 0);
+    g_assert_true(ats_read(&t, &data));
+    g_assert_cmpuint(dma_readl(&t, 0, IOMMULAB_DMA_ATC_HITS), ==, 1);
+
+    vtd_map(t.qts, 0, NEW_PAGE);
+    vtd_inv_page(t.qts, 0);
+    g_assert_true(ats_read(&t, &data));
+    g_assert_cmphex(data, ==, OLD);
+    vtd_inv_device(t.qts, DMA_DEVFN, 1);
+    g_assert_true(ats_read(&t, &data));
+    g_assert_cmphex(data, ==, OLD);
+    vtd_inv_device(t.qts, DMA_DEVFN, 0);
+    g_assert_cmpuint(qpci_io_readl(t.dev, t.bar, IOMMULAB_DMA_ATC_INVALS), ==,
+                     1);
+    g_assert_true(ats_read(&t, &data));
+    g_assert_cmphex(data, ==, NEW);
+
+    vtd_map(t.qts, 0, 0);
+    vtd_inv_page(t.qts, 0);
+    vtd_inv_device(t.qts, DMA_DEVFN, 0);
+    g_assert_false(ats_read(&t, &data));
+
+    dma_end(&t);
+}
+
+/* Size, associativity and cost of the IOTLB; by default none of it */
+static void test_iotlb(void)
+{
+    DMATest t;
+    uint64_t data;
+
+    vtd_dma_start(&t, ",id=iommu" IOTLB_OPTIONS(","), "");
+    iotlb_check(&t, "/machine/peripheral/iommu", IOVA_BASE, PAGE_ADDR,
+                NEW_PAGE, vtd_map, vtd_inv_page);
+    dma_end(&t);
+
+    vtd_dma_start(&t, ",id=iommu", "");
+    for (int n = 0; n < 512; n++) {
+        vtd_map(t.qts, n, PAGE_ADDR);
+    }
+    for (int n = 0; n < 512; n++) {
+        g_assert_true(dma_read_word(&t, IOVA_BASE + n * 4096, &data));
+        g_assert_cmpuint(dma_readq(&t, 0, IOMMULAB_DMA_XLAT_TIME), ==, 0);
+    }
+    g_assert_cmpuint(iotlb_counter(&t, "/machine/peripheral/iommu",
+                                   "iotlb-evicted"), ==, 0);
+    dma_end(&t);
+}
+
+int main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+
+    qtest_add_func("/q35/vtd-dma/stale", test_stale);
+    qtest_add_func("/q35/vtd-dma/ats", test_ats);
+    qtest_add_func("/q35/vtd-dma/iotlb", test_iotlb);
+
+    return g_test_run();
+}

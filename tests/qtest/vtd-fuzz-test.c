@@ -1,0 +1,257 @@
+/*
+ * Fuzzer for VT-d: registers, invalidation queue, tables, DMA
+ *
+ * See iommulab-fuzz.h for its environment.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+
+#include "qemu/osdep.h"
+#include "iommulab-fuzz.h"
+#include "iommulab-vtd-qtest.h"
+#include "hw/pci/pci_regs.h"
+
+/* Pages that hold the queue and every table, each of them anything */
+#define POOL_ADDR       IQ_ADDR
+#define POOL_PAGES      32
+
+#define ATS_CTRL        (ECAM_BASE + (DMA_DEVFN << 12) + 0x100 + PCI_ATS_CTRL)
+
+static uint64_t pool_page(Fuzz *f)
+{
+    return POOL_ADDR + fuzz_below(f, POOL_PAGES) * 4096;
+}
+
+static uint64_t any_address(Fuzz *f)
+{
+    switch (fuzz_below(f, 8)) {
+    case 0:
+        return fuzz_value(f);
+    case 1:
+        /* The IOMMU's own registers */
+        return Q35_HOST_BRIDGE_IOMMU_ADDR + fuzz_below(f, 0x1000);
+    case 2:
+        /* Interrupts */
+        return 0xfee00000 + fuzz_below(f, 0x100000);
+    case 3:
+        return f->t.bar.addr + fuzz_below(f, IOMMULAB_DMA_BAR_SIZE);
+    case 4:
+        return pool_page(f) + fuzz_below(f, 4096);
+    default:
+        return IOVA_BASE + (fuzz_u64(f) & 0x1fffff);
+    }
+}
+
+/* 6.5.2: a descriptor that is close to a valid one */
+static void put_descriptor(Fuzz *f, uint64_t addr, bool wide)
+{
+    uint64_t lo, hi = 0;
+
+    switch (fuzz_below(f, 10)) {
+    case 0:
+        lo = VTD_INV_DESC_CC | (fuzz_u64(f) & ~VTD_INV_DESC_CC_RSVD & ~0xfull);
+        break;
+    case 1:
+    case 2:
+        lo = VTD_INV_DESC_IOTLB | fuzz_below(f, 4) << 4 |
+             fuzz_below(f, 3) << 16;
+        hi = any_address(f) & ~0xf80ull;
+        break;
+    case 3:
+        lo = VTD_INV_DESC_DEVICE | (uint64_t)DMA_DEVFN << 32;
+        hi = any_address(f) & ~0xffeull;
+        break;
+    case 4:
+        lo = VTD_INV_DESC_IEC | (fuzz_u64(f) & ~VTD_INV_DESC_IEC_RSVD &
+                                 ~0xfull);
+        break;
+    case 5:
+    case 6:
+        lo = VTD_INV_DESC_WAIT | fuzz_below(f, 8) << 4 | fuzz_u64(f) << 32;
+        hi = any_address(f) & ~3ull;
+        break;
+    case 7:
+        lo = VTD_INV_DESC_PIOTLB | fuzz_below(f, 4) << 4 |
+             fuzz_below(f, 3) << 16;
+        hi = any_address(f);
+        break;
+    case 8:
+        lo = VTD_INV_DESC_DEV_PIOTLB | (uint64_t)DMA_DEVFN << 16;
+        hi = any_address(f);
+        break;
+    default:
+        lo = fuzz_value(f);
+        hi = fuzz_value(f);
+    }
+    qtest_writeq(f->t.qts, addr, fuzz_flip(f, lo));
+    qtest_writeq(f->t.qts, addr + 8, fuzz_flip(f, hi));
+    if (wide) {
+        qtest_writeq(f->t.qts, addr + 16, fuzz_flip(f, 0));
+        qtest_writeq(f->t.qts, addr + 24, fuzz_flip(f, 0));
+    }
+}
+
+static void put_descriptors(Fuzz *f)
+{
+    QTestState *s = f->t.qts;
+    bool wide = vtd_readq(s, DMAR_IQA_REG) & VTD_IQA_DW_MASK;
+    uint32_t size = wide ? 32 : 16;
+    uint64_t tail = vtd_readq(s, DMAR_IQT_REG) & 0x7ffe0;
+
+    for (int n = fuzz_below(f, 6); n >= 0; n--) {
+        put_descriptor(f, IQ_ADDR + tail, wide);
+        tail = (tail + size) % (IQ_ENTRIES * 16);
+    }
+    if (fuzz_once_in(f, 16)) {
+        tail = fuzz_value(f);
+    }
+    vtd_writeq(s, DMAR_IQT_REG, tail);
+    if (vtd_readl(s, DMAR_FSTS_REG) && !fuzz_once_in(f, 4)) {
+        vtd_writel(s, DMAR_FSTS_REG, UINT32_MAX);
+    }
+}
+
+/* An entry of whatever table it is taken for */
+static void put_entry(Fuzz *f)
+{
+    uint64_t at = pool_page(f) + (fuzz_below(f, 512) & ~3u) * 8;
+    uint64_t entry = pool_page(f) | (fuzz_u64(f) & 0x9f);
+
+    if (fuzz_once_in(f, 2)) {
+        /* Near the entries that are in use */
+        static const uint64_t used[] = {
+            ROOT_ADDR, CONTEXT_ADDR + DMA_DEVFN * 16,
+            CONTEXT_ADDR + DMA_DEVFN * 32, TABLE_ADDR,
+            TABLE_ADDR + 0x1000 + (IOVA_BASE >> 21) * 8, TABLE_ADDR + 0x2000,
+        };
+
+        at = used[fuzz_below(f, ARRAY_SIZE(used))] + fuzz_below(f, 4) * 8;
+    }
+    if (fuzz_once_in(f, 4)) {
+        entry = fuzz_value(f);
+    }
+    qtest_writeq(f->t.qts, at, fuzz_flip(f, entry));
+}
+
+static void put_register(Fuzz *f)
+{
+    QTestState *s = f->t.qts;
+    uint64_t reg = fuzz_once_in(f, 4) ? fuzz_below(f, 0x400) :
+                   fuzz_below(f, 0x100);
+    uint64_t val = fuzz_once_in(f, 3) ? pool_page(f) | fuzz_below(f, 0x1000) :
+                   fuzz_value(f);
+
+    if (fuzz_once_in(f, 2)) {
+        vtd_writeq(s, reg & ~7ull, val);
+    } else {
+        vtd_writel(s, reg & ~3ull, val);
+    }
+    if (fuzz_once_in(f, 4)) {
+        reg = fuzz_below(f, 0x1000);
+        if (fuzz_once_in(f, 2)) {
+            vtd_readq(s, reg & ~7ull);
+        } else {
+            vtd_readl(s, reg & ~3ull);
+        }
+    }
+}
+
+/* Back to a state in which most things work */
+static void put_right(Fuzz *f)
+{
+    QTestState *s = f->t.qts;
+    bool scalable = strstr(f->machine, "x-scalable-mode=on") &&
+                    !fuzz_once_in(f, 4);
+
+    vtd_writel(s, DMAR_GCMD_REG, 0);
+    vtd_writel(s, DMAR_FSTS_REG, UINT32_MAX);
+    qtest_writeq(s, ROOT_ADDR, CONTEXT_ADDR | 1);
+    qtest_writeq(s, ROOT_ADDR + 8, (CONTEXT_ADDR + 0x1000) | 1);
+    if (scalable) {
+        /* 9.4: to a PASID directory, from it to a table, in two more pages */
+        uint64_t pasid = POOL_ADDR + (POOL_PAGES - 2) * 4096;
+
+        qtest_writeq(s, CONTEXT_ADDR + DMA_DEVFN * 32, pasid | 1);
+        qtest_writeq(s, CONTEXT_ADDR + DMA_DEVFN * 32 + 8, 0);
+        qtest_writeq(s, pasid, (pasid + 0x1000) | 1);
+        /* 9.6: first or second stage, pass-through, or none of them */
+        qtest_writeq(s, pasid + 0x1000, TABLE_ADDR | 1 << 2 |
+                     (uint64_t)fuzz_below(f, 5) << 6 | 1);
+        qtest_writeq(s, pasid + 0x1008, VTD_DOMAIN);
+        qtest_writeq(s, pasid + 0x1010, TABLE_ADDR);
+    } else {
+        qtest_writeq(s, CONTEXT_ADDR + DMA_DEVFN * 16,
+                     TABLE_ADDR | fuzz_below(f, 3) << 2 | 1);
+        qtest_writeq(s, CONTEXT_ADDR + DMA_DEVFN * 16 + 8,
+                     VTD_DOMAIN << 8 | (1 + fuzz_below(f, 2)));
+    }
+    qtest_writeq(s, TABLE_ADDR, (TABLE_ADDR + 0x1000) | 3);
+    qtest_writeq(s, TABLE_ADDR + 0x1000 + (IOVA_BASE >> 21) * 8,
+                 (TABLE_ADDR + 0x2000) | 3);
+    vtd_map(s, 0, PAGE_ADDR);
+
+    /* 11.4.6: translation table mode, 01 is scalable */
+    vtd_writeq(s, DMAR_RTADDR_REG, ROOT_ADDR | (scalable ? 1 << 10 : 0));
+    vtd_writel(s, DMAR_GCMD_REG, VTD_GCMD_SRTP);
+    vtd_writeq(s, DMAR_IQT_REG, 0);
+    vtd_writeq(s, DMAR_IQA_REG,
+               IQ_ADDR | (fuzz_once_in(f, 2) ? VTD_IQA_DW_MASK : 0));
+    vtd_writel(s, DMAR_GCMD_REG, VTD_GCMD_QIE);
+    vtd_writel(s, DMAR_GCMD_REG, VTD_GCMD_QIE | VTD_GCMD_TE);
+    vtd_enable_ecam(s);
+    qtest_writew(s, ATS_CTRL, PCI_ATS_CTRL_ENABLE);
+}
+
+static void vtd_step(Fuzz *f)
+{
+    switch (fuzz_below(f, 16)) {
+    case 0:
+        put_right(f);
+        break;
+    case 1 ... 4:
+        put_register(f);
+        break;
+    case 5 ... 8:
+        put_descriptors(f);
+        break;
+    case 9 ... 11:
+        put_entry(f);
+        break;
+    case 12:
+        qtest_clock_step(f->t.qts, 1 + fuzz_below(f, 1000));
+        break;
+    default:
+        fuzz_dma(f, any_address(f));
+    }
+}
+
+static uint32_t vtd_probe(QTestState *s)
+{
+    return vtd_readl(s, DMAR_VER_REG);
+}
+
+static void test_vtd(const void *data)
+{
+    const char *options = data;
+    g_autofree char *machine = g_strdup_printf("-M q35 -device intel-iommu%s",
+                                               options);
+
+    fuzz_run(machine, strstr(options, "device-iotlb=on") ? ",ats=on" : "",
+             vtd_step, vtd_probe);
+}
+
+int main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+
+    qtest_add_data_func("/q35/vtd-fuzz/legacy", "", test_vtd);
+    qtest_add_data_func("/q35/vtd-fuzz/all", ",device-iotlb=on,intremap=on,"
+                        "caching-mode=on,snoop-control=on,iotlb-entries=4,"
+                        "iotlb-ways=2,iotlb-walk-ps=3000", test_vtd);
+    qtest_add_data_func("/q35/vtd-fuzz/second-stage", ",x-scalable-mode=on,"
+                        "device-iotlb=on", test_vtd);
+    qtest_add_data_func("/q35/vtd-fuzz/first-stage", ",x-scalable-mode=on,"
+                        "x-flts=on,fs1gp=on", test_vtd);
+
+    return g_test_run();
+}
