@@ -25,9 +25,12 @@ def statement(clock):
                 "measured": "the guest kernel's own instructions, in guest "
                             "time",
                 "calibrated": "not calibrated: one instruction is 1 ns"}
+    lines = {"off": "cache lines cost nothing",
+             "auto": "contended cache lines by the profile, on pages that "
+                     "several CPUs use",
+             "all": "cache lines by the profile"}[clock.watch]
     return {"modelled": modelled + "; time of instructions, PAUSE, device "
-                        "accesses and interrupts by the profile; cache lines "
-                        "cost nothing",
+                        "accesses and interrupts by the profile; " + lines,
             "measured": "the guest kernel's own instructions and waiting, in "
                         "guest time",
             "calibrated": f"not calibrated against hardware: the costs of "
@@ -154,7 +157,8 @@ def bench_errors(line):
 CELL_KEYS = {"machine", "cpus", "mode", "workload", "knobs", "clock",
              "ops_per_cpu_per_s", "latency_ns", "samples", "provenance"}
 SAMPLE_KEYS = {"device", "domain", "threads", "map", "unmap"}
-TIME_KEYS = {"exec_ps", "pause_ps", "mmio_ps", "wfe_ps", "poll_ps", "idle_ps",
+TIME_KEYS = {"exec_ps", "pause_ps", "mmio_ps", "line_wait_ps",
+             "line_transfer_ps", "atomic_ps", "wfe_ps", "poll_ps", "idle_ps",
              "jitter_ps"}       # they add up to total_ps
 VCPU_KEYS = {"cpu", "insns", "slices", "parks", "total_ps"} | TIME_KEYS
 PROVENANCE_KEYS = {"cell", "sources", "artefacts", "config", "binaries",

@@ -93,7 +93,7 @@ def restore(folder, work, argv):
 
 def _argv(cell):
     """The command line that boots and stops; the same for each job."""
-    clock = replace(cell.clock, quantum=None, jitter=0)
+    clock = replace(cell.clock, quantum=None, jitter=0, watch="off")
     return machine.argv(
         cell.machine, cell.cpus, cell.files, cell.cmdline, cell.port, clock,
         extra=(*cell.qemu_opts, "-qmp", "stdio",

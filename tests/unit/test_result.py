@@ -24,7 +24,8 @@ PROVENANCE = {"cell": "00", "sources": {}, "artefacts": {}, "config": {},
               **result.statement(machine.Clock("functional"))}
 VCPU = {"iommulab": "vtime", "region": 1, "cpu": 0, "insns": 10, "slices": 1,
         "parks": 1, "total_ps": 4900, "exec_ps": 4000, "pause_ps": 300,
-        "mmio_ps": 200, "wfe_ps": 0, "poll_ps": 100, "idle_ps": 250,
+        "mmio_ps": 200, "line_wait_ps": 0,
+        "line_transfer_ps": 0, "atomic_ps": 0, "wfe_ps": 0, "poll_ps": 100, "idle_ps": 250,
         "jitter_ps": 50}
 
 
