@@ -685,6 +685,56 @@ static void test_exit(const void *data)
     port_free(p);
 }
 
+static void test_job(void)
+{
+    Port *p = port_new(",job=ab,,cdefg");
+
+    g_assert_cmphex(port_readq(p, IOMMULAB_PORT_JOB), ==,
+                    ldq_le_p("ab,cdefg"));
+    g_assert_cmphex(port_readl(p, IOMMULAB_PORT_JOB + 4), ==,
+                    ldl_le_p("defg"));
+    g_assert_cmphex(qpci_io_readb(p->dev, p->bar, IOMMULAB_PORT_JOB + 2), ==,
+                    ',');
+    g_assert_cmphex(port_readq(p, IOMMULAB_PORT_JOB + 8), ==, 0);
+    g_assert_cmphex(port_readq(p, IOMMULAB_PORT_BAR_SIZE - 8), ==, 0);
+
+    /* It cannot be written */
+    port_writeq(p, IOMMULAB_PORT_JOB, 0);
+    g_assert_cmphex(port_readl(p, IOMMULAB_PORT_JOB), ==, ldl_le_p("ab,c"));
+    port_free(p);
+
+    p = port_new("");
+    g_assert_cmphex(port_readq(p, IOMMULAB_PORT_JOB), ==, 0);
+    port_free(p);
+}
+
+static void test_ready(void)
+{
+    Port *p = port_new("");
+    QDict *answer;
+
+    g_assert_cmphex(port_command(p, IOMMULAB_PORT_READY, 1), ==,
+                    IOMMULAB_PORT_BAD_COMMAND);
+    g_assert_cmphex(port_command(p, IOMMULAB_PORT_READY, 0), ==,
+                    IOMMULAB_PORT_OK);
+    answer = qtest_qmp(p->qts, "{'execute': 'query-status'}");
+    g_assert_true(qdict_get_bool(qdict_get_qdict(answer, "return"),
+                                 "running"));
+    qobject_unref(answer);
+    port_free(p);
+}
+
+static void test_ready_stops(void)
+{
+    Port *p = port_new(",stop-when-ready=on");
+
+    g_assert_cmphex(port_command(p, IOMMULAB_PORT_READY, 1), ==,
+                    IOMMULAB_PORT_BAD_COMMAND);
+    port_writel(p, IOMMULAB_PORT_READY, 0);
+    qtest_qmp_eventwait(p->qts, "STOP");
+    port_free(p);
+}
+
 int main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
@@ -702,6 +752,9 @@ int main(int argc, char **argv)
     qtest_add_func("/iommulab-port/names/limit", test_names_limit);
     qtest_add_func("/iommulab-port/reset", test_reset);
     qtest_add_func("/iommulab-port/migrate", test_migrate);
+    qtest_add_func("/iommulab-port/job", test_job);
+    qtest_add_func("/iommulab-port/ready/goes-on", test_ready);
+    qtest_add_func("/iommulab-port/ready/stops", test_ready_stops);
     qtest_add_data_func("/iommulab-port/exit/0", GINT_TO_POINTER(0),
                         test_exit);
     qtest_add_data_func("/iommulab-port/exit/5", GINT_TO_POINTER(5),
