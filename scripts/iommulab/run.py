@@ -156,11 +156,10 @@ def plan(args, progress):
     knobs = _knobs(args)
     machines = [machine.MACHINES[name] for name in args.machine]
     files = options.files(args, machines, progress)
-    extra = options.words(args.qemu_opt)
     return [Cell(m, cpus, mode, args.workload, {"threads": cpus, **knobs},
                  files[m.name], machine.has_port(files[m.name].qemu),
                  options.clock(args, m, files[m.name].qemu),
-                 tuple(args.append), tuple(extra))
+                 tuple(args.append), tuple(options.extra(args, m)))
             for m in machines for cpus in args.cpus for mode in args.mode]
 
 
@@ -308,7 +307,8 @@ class Batch:
                 "kernel_cmdline": cell.cmdline, "host": _host(),
                 "findings": [f"{f.kind}: {f.text}"
                              for f in outcome.findings],
-                **result.statement(cell.clock)}
+                **result.statement(cell.clock,
+                                   result.timed_queue(cell.argv))}
 
 
 def _earlier(folder):
