@@ -19,6 +19,7 @@
 #include "qapi/error.h"
 #include "qapi/visitor.h"
 #include "chardev/char-fe.h"
+#include "hw/iommu/queue.h"
 #include "hw/misc/iommulab-port.h"
 #include "hw/pci/pci_device.h"
 #include "hw/qdev-properties.h"
@@ -209,6 +210,13 @@ static void iommulab_port_report_lines(IOMMULabPortState *s, uint32_t id)
     }
 }
 
+static void iommulab_port_emit(void *opaque, const char *line)
+{
+    IOMMULabPortState *s = opaque;
+
+    iommulab_port_output(s, &s->result, line, strlen(line));
+}
+
 static uint32_t iommulab_port_region_begin(IOMMULabPortState *s, uint32_t id)
 {
     if (id > IOMMULAB_PORT_REGION_MAX) {
@@ -222,6 +230,7 @@ static uint32_t iommulab_port_region_begin(IOMMULabPortState *s, uint32_t id)
     if (vtime_enabled()) {
         vtime_region_begin();
     }
+    iommu_queues_region_begin();
     trace_iommulab_port_region_begin(id,
                                      qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL));
     return IOMMULAB_PORT_OK;
@@ -242,6 +251,8 @@ static uint32_t iommulab_port_region_end(IOMMULabPortState *s, uint32_t id)
         iommulab_port_report(s, id);
         iommulab_port_report_lines(s, id);
     }
+    /* What the IOMMUs' queues did: docs/specs/iommu-queue.rst */
+    iommu_queues_region_report(id, iommulab_port_emit, s);
     trace_iommulab_port_region_end(id, qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL));
     return IOMMULAB_PORT_OK;
 }

@@ -37,7 +37,7 @@ def main(args):
         m, args.mode, ("iommulab.job=ready", *args.append))
     argv = machine.argv(m, args.cpus, files, cmdline, port,
                         options.clock(args, m, files.qemu),
-                        extra=options.words(args.qemu_opt))
+                        extra=options.extra(args, m))
     folder = options.output(args) / f"boot-{m.name}-{args.cpus}-{args.mode}"
     if args.dry_run:
         print(machine.shell(argv, folder))

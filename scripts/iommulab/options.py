@@ -49,6 +49,16 @@ def seconds(text):
     return float(match[1]) * UNITS[match[2]]
 
 
+def iommu_cost(text):
+    """An argparse type: "profile" and KEY=NUMBER, separated by commas."""
+    words = [word.strip() for word in text.split(",")]
+    for word in words:
+        if word != "profile" and not re.fullmatch(r"[a-z-]+=\d+", word):
+            raise argparse.ArgumentTypeError(
+                f"'{word}' is not a cost (valid: profile, sync=400)")
+    return words
+
+
 def positive(word):
     """An argparse type: 1, 2, 3..."""
     if not word.isdecimal() or not int(word):
@@ -95,6 +105,12 @@ def add_common(parser):
         help="vtime: let contended cache lines cost time, by the profile; "
              "auto looks at the pages that CPUs share (default: off)")
     guest.add_argument(
+        "--iommu-cost", metavar="LIST", type=iommu_cost, default=[],
+        help="let the IOMMU's queue take time: KEY=CYCLES,... of its clock, "
+             "as docs/specs/iommu-queue.rst names them; the word 'profile' "
+             "takes what is not given from the profile (default: commands "
+             "complete at once)")
+    guest.add_argument(
         "--timeout", metavar="TIME", type=seconds,
         help="host time one guest may take (default: 180 s and 6 s for "
              "each CPU)")
@@ -130,6 +146,21 @@ def clock(args, m, qemu):
                          "options cannot take")
     return machine.Clock(name, path, args.quantum, args.jitter or 0,
                          args.watch or "off")
+
+
+def extra(args, m):
+    """What this guest's options add to QEMU's command line."""
+    costs = []
+    if args.iommu_cost:
+        costs.append("queue-timing=on")
+    for word in args.iommu_cost:
+        if word == "profile":
+            path = (args.profile or machine.profile(m)).absolute()
+            word = f"profile={path}"
+        costs.append(f"queue-{word}")
+    return [*(text for cost in costs
+              for text in ("-global", f"{m.iommu}.{cost}")),
+            *words(args.qemu_opt)]
 
 
 def words(options):

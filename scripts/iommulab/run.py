@@ -169,11 +169,10 @@ def plan(args, progress):
     knobs = _knobs(args)
     machines = [machine.MACHINES[name] for name in args.machine]
     files = options.files(args, machines, progress)
-    extra = options.words(args.qemu_opt)
     return [Cell(m, cpus, mode, args.workload, {"threads": cpus, **knobs},
                  files[m.name], machine.has_port(files[m.name].qemu),
                  options.clock(args, m, files[m.name].qemu),
-                 tuple(args.append), tuple(extra))
+                 tuple(args.append), tuple(options.extra(args, m)))
             for m in machines for cpus in args.cpus for mode in args.mode]
 
 
@@ -322,7 +321,7 @@ class Batch:
         """Whether to boot once and restore for each cell."""
         if self.args.snapshot is None:
             return (cell.port and cell.clock.name == "vtime"
-                    and not cell.qemu_opts)
+                    and not self.args.qemu_opt)
         return self.args.snapshot and cell.port
 
     def _provenance(self, cell, outcome):
@@ -331,7 +330,8 @@ class Batch:
                 "kernel_cmdline": cell.cmdline, "host": _host(),
                 "findings": [f"{f.kind}: {f.text}"
                              for f in outcome.findings],
-                **result.statement(cell.clock)}
+                **result.statement(cell.clock,
+                                   result.timed_queue(cell.argv))}
 
 
 def _earlier(folder):

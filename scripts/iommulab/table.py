@@ -3,6 +3,8 @@
 
 import textwrap
 
+from . import result
+
 WIDTH = 72
 FIRST = 18      # width of the "machine  cpus" columns
 MODE_ORDER = ("strict", "lazy", "passthrough")
@@ -16,9 +18,11 @@ VTIME = (
     "Clock: vtime. Each CPU has its own clock; instructions, device accesses "
     "and interrupts take the time of {profile}.")
 LIMITS = (
-    "Measured: the guest kernel's instructions. Not modelled: the time a "
-    "command spends in the IOMMU's queue, cache line transfers. Not "
-    "calibrated against hardware.")
+    "Measured: the guest kernel's instructions{timed}. Not modelled: "
+    "{untimed}cache line transfers. Not calibrated against hardware.")
+TIMED = (" and its waiting for the IOMMU's queue, whose commands take the "
+         "time that QEMU's options give them")
+UNTIMED = "the time a command spends in the IOMMU's queue, "
 
 
 def render(cells, failures=(), interrupted=0):
@@ -64,7 +68,10 @@ def render(cells, failures=(), interrupted=0):
             out += _wrap(FUNCTIONAL)
         if any(c["clock"] == "vtime" for c in cells):
             out += _wrap(VTIME.format(profile=_profiles(cells)))
-        out += _wrap(LIMITS)
+        timed = any(result.timed_queue(c["provenance"].get("qemu_argv", ()))
+                    for c in cells)
+        out += _wrap(LIMITS.format(timed=TIMED if timed else "",
+                                   untimed="" if timed else UNTIMED))
         out += _wrap(_versions(cells))
     marked = [c for c in cells if c["provenance"]["findings"]]
     for c in marked:

@@ -60,6 +60,16 @@ class Table(unittest.TestCase):
         self.assertIn("falls as 1/N by construction", text)
         self.assertIn("Not modelled:", text)
 
+    def test_says_whether_the_queue_takes_time(self):
+        cells = self.cells()
+        text = " ".join(table.render(cells).split())
+        self.assertIn("Not modelled: the time a command spends", text)
+        cells[0]["provenance"]["qemu_argv"] = [
+            "-global", "arm-smmuv3.queue-timing=on"]
+        text = " ".join(table.render(cells).split())
+        self.assertIn("Not modelled: cache line transfers", text)
+        self.assertIn("waiting for the IOMMU's queue", text)
+
     def test_nothing_at_all(self):
         self.assertIn("interrupted; 18 cells", table.render([], [], 18))
 
