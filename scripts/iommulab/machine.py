@@ -35,6 +35,15 @@ RESULTS = "result.jsonl"
 PORT = "iommulab-port"
 
 
+def victim(port):
+    """(QEMU device, PCI identifiers) that is mapped for: the lab's, which can
+    be saved with the machine, or one that every QEMU has. Neither has a
+    driver in Linux."""
+    return ("iommulab-dma", "1234:4c44") if port else \
+        ("pci-testdev", "1b36:0005")
+
+
+
 @dataclass(frozen=True)
 class Machine:
     name: str
@@ -167,7 +176,7 @@ def argv(machine, cpus, files, cmdline, port, clock, job="", extra=()):
         "-display", "none", "-monitor", "none", "-nic", "none",
         *machine.board,
         "-smp", str(cpus), "-m", "1G",
-        "-device", "pci-testdev",
+        "-device", victim(port)[0],
         *channels,
         "-kernel", str(files.kernel), "-initrd", str(files.initramfs),
         "-append", cmdline,

@@ -58,7 +58,7 @@ class Argv(unittest.TestCase):
     def test_the_iommu_comes_before_the_devices_behind_it(self):
         devices = values(argv("vtd"), "-device")
         self.assertLess(devices.index("intel-iommu,intremap=on,eim=on,aw-bits=48"),
-                        devices.index("pci-testdev"))
+                        devices.index("iommulab-dma"))
 
     def test_channels(self):
         words = argv("vtd")
