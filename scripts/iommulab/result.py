@@ -27,7 +27,9 @@ def statement(clock):
                 "calibrated": "not calibrated: one instruction is 1 ns"}
     return {"modelled": modelled + "; time of instructions, PAUSE, device "
                         "accesses and interrupts by the profile; cache lines "
-                        "cost nothing",
+                        + ("cost nothing" if clock.watch == "off" else
+                           f"that CPUs contend for by the profile "
+                           f"(watch={clock.watch})"),
             "measured": "the guest kernel's own instructions and waiting, in "
                         "guest time",
             "calibrated": f"not calibrated against hardware: the costs of "
