@@ -66,6 +66,11 @@ void coherence_page_stats(CoherencePageStats *st);
 void coherence_sites_reset(void);
 CoherenceSite *coherence_site(ram_addr_t line, vaddr pc, CoherenceAccess what);
 
+/* cputlb.c, translate-all.c: what they export to vtime-tlb.c only */
+void tlb_forget_entry(CPUState *cpu, int midx, vaddr page);
+int cpu_unwind_data_from_tb(TranslationBlock *tb, uintptr_t host_pc,
+                            uint64_t *data);
+
 /* vtime-tlb.c */
 /* Let @cpu's next access to the page at @addr fill its TLB anew. */
 void vtime_tlb_forget(CPUState *cpu, vaddr addr);
