@@ -48,6 +48,8 @@ void coherence_pages_init(CoherenceWatch watch);
 void coherence_pages_reset(void);
 /* What must be shown of @cpu's accesses to the page, as the TLB's filler. */
 unsigned coherence_page_use(CPUState *cpu, ram_addr_t ram, vaddr addr);
+/* Whether all accesses to the page are shown to vtime_ram_access() already. */
+bool coherence_page_shown(ram_addr_t ram);
 /* @cpu (NULL: a device) stores to a page that has other users. */
 void coherence_page_stored(CPUState *cpu, ram_addr_t ram);
 /* NULL: the page is not shared, or there is no room for more lines. */
@@ -63,6 +65,11 @@ void coherence_page_stats(CoherencePageStats *st);
 /* coherence-report.c */
 void coherence_sites_reset(void);
 CoherenceSite *coherence_site(ram_addr_t line, vaddr pc, CoherenceAccess what);
+
+/* cputlb.c, translate-all.c: what they export to vtime-tlb.c only */
+void tlb_forget_entry(CPUState *cpu, int midx, vaddr page);
+int cpu_unwind_data_from_tb(TranslationBlock *tb, uintptr_t host_pc,
+                            uint64_t *data);
 
 /* vtime-tlb.c */
 /* Let @cpu's next access to the page at @addr fill its TLB anew. */

@@ -35,7 +35,7 @@ typedef struct CoherenceProfile {
     int64_t invalidate;         /* each sharer after the first */
     int64_t atomic;             /* an atomic operation, once the line is here */
     int64_t contended_atomic;   /* more, if it had to wait for the line */
-    int64_t far_atomics;        /* 1: executed at home unless the line is here */
+    int64_t far_atomics;        /* 1: executed at home, unless here */
     int64_t far_occupancy;      /* of the line, by a far atomic */
     int64_t store_buffer;       /* entries; 0: a store waits for its line */
     int64_t slack;              /* ahead of the others without yielding */

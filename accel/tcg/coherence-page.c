@@ -153,6 +153,13 @@ unsigned coherence_page_use(CPUState *cpu, ram_addr_t ram, vaddr addr)
     return page->shared ? SHOW_ALL : page->n_users > 1 ? SHOW_STORES : 0;
 }
 
+bool coherence_page_shown(ram_addr_t ram)
+{
+    CoherencePage *page = coherence_active() ? find(ram) : NULL;
+
+    return page && page->shared;
+}
+
 void coherence_page_stored(CPUState *cpu, ram_addr_t ram)
 {
     CoherencePage *page = find(ram);

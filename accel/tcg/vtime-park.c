@@ -18,6 +18,7 @@
 #include "exec/cputlb.h"
 #include "exec/translation-block.h"
 #include "hw/core/cpu.h"
+#include "coherence-internal.h"
 #include "vtime-internal.h"
 #include "trace.h"
 
@@ -53,7 +54,8 @@ bool vtime_page_watched(ram_addr_t page)
 static void watch_page(ram_addr_t addr)
 {
     if (g_hash_table_add(watched_pages,
-                         GSIZE_TO_POINTER(addr >> VTIME_PAGE_BITS))) {
+                         GSIZE_TO_POINTER(addr >> VTIME_PAGE_BITS)) &&
+        !coherence_page_shown(addr)) {
         flush_needed = true;
     }
 }

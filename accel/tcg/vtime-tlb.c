@@ -40,11 +40,6 @@ void HELPER(vtime_trace)(CPUArchState *env, uint64_t addr, uint32_t is_store)
     vtime_trace_access(env_cpu(env), addr, is_store);
 }
 
-/* What QEMU's files export to this one only. */
-void tlb_forget_entry(CPUState *cpu, int midx, vaddr page);
-int cpu_unwind_data_from_tb(TranslationBlock *tb, uintptr_t host_pc,
-                            uint64_t *data);
-
 /*
  * tlb_flush_page() flushes the whole TLB where the guest maps by large pages,
  * as Linux does its memory; this loses one small page's entry.

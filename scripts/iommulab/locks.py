@@ -47,11 +47,14 @@ def add_parser(subparsers):
 
 
 class Symbols:
-    """Names of kernel addresses."""
+    """Names of addresses in the kernel's image. What is below it (x86 numbers
+    per-CPU variables from zero) is an offset, no address."""
 
     def __init__(self, text):
         pairs = sorted({(int(m[1], 16), m[2])
                         for m in map(SYMBOL.match, text.splitlines()) if m})
+        first = next((start for start, name in pairs if name == "_text"), 0)
+        pairs = [pair for pair in pairs if pair[0] >= first]
         self.starts = [start for start, _ in pairs]
         self.names = [name for _, name in pairs]
 

@@ -16,6 +16,7 @@ SCHEMA = "iommulab/result/1"
 WORKLOADS = ("mapunmap",)
 CLOCKS = ("functional", "vtime")
 
+
 def timed_queue(argv):
     """Whether this QEMU command gives the IOMMU's queue its time."""
     return any(word.endswith("queue-timing=on") for word in argv)

@@ -17,12 +17,13 @@ FUNCTIONAL = (
 VTIME = (
     "Clock: vtime. Each CPU has its own clock; instructions, device accesses "
     "and interrupts take the time of {profile}.")
-LIMITS = (
-    "Measured: the guest kernel's instructions{timed}. Not modelled: "
-    "{untimed}cache line transfers. Not calibrated against hardware.")
-TIMED = (" and its waiting for the IOMMU's queue, whose commands take the "
-         "time that QEMU's options give them")
-UNTIMED = "the time a command spends in the IOMMU's queue, "
+MEASURED = "Measured: the guest kernel's instructions{}."
+QUEUE = (" and its waiting for the IOMMU's queue, whose commands take the time "
+         "that QEMU's options give them")
+LINES = " and for contended cache lines, by the profile"
+MISSING = " Not modelled: {}."
+UNCALIBRATED = " Not calibrated against hardware."
+
 
 
 def render(cells, failures=(), interrupted=0):
@@ -68,16 +69,26 @@ def render(cells, failures=(), interrupted=0):
             out += _wrap(FUNCTIONAL)
         if any(c["clock"] == "vtime" for c in cells):
             out += _wrap(VTIME.format(profile=_profiles(cells)))
-        timed = any(result.timed_queue(c["provenance"].get("qemu_argv", ()))
-                    for c in cells)
-        out += _wrap(LIMITS.format(timed=TIMED if timed else "",
-                                   untimed="" if timed else UNTIMED))
+        out += _wrap(_limits(cells))
         out += _wrap(_versions(cells))
     marked = [c for c in cells if c["provenance"]["findings"]]
     for c in marked:
         out += _wrap(f"Doubtful: {c['machine']} {c['cpus']} {c['mode']}: "
                      + c["provenance"]["findings"][0])
     return "\n".join(out)
+
+
+def _limits(cells):
+    argvs = [c["provenance"].get("qemu_argv", ()) for c in cells]
+    timed = any(result.timed_queue(argv) for argv in argvs)
+    lines = any("vtime-watch=" in word for argv in argvs for word in argv)
+    missing = [what for there, what in (
+        (timed, "the time a command spends in the IOMMU's queue"),
+        (lines, "cache line transfers")) if not there]
+    return (MEASURED.format((QUEUE if timed else "")
+                            + (LINES if lines else ""))
+            + (MISSING.format(", ".join(missing)) if missing else "")
+            + UNCALIBRATED)
 
 
 def verdict(found, rows, failed=(), interrupted=0):

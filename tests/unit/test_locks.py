@@ -7,6 +7,7 @@ from iommulab import locks
 from iommulab.errors import UsageError
 
 MAP = """\
+0000000000020000 D __per_cpu_end
 ffff800080000000 T _text
 ffff800080001000 T take
 ffff800080002000 t give
