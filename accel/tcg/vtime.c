@@ -512,6 +512,10 @@ void vtime_order(CPUState *cpu, uintptr_t ra)
     if (v != vt.running) {
         return;
     }
+    if (v->poll == POLL_TRACE) {
+        /* It waits for a clock or device (udelay, say), not for memory. */
+        v->trace_impure = true;
+    }
     if (v->yielded) {
         /* It is this vCPU's turn, however little time is left of it. */
         v->yielded = false;

@@ -518,6 +518,134 @@ static void test_statistics(void)
     qtest_quit(s);
 }
 
+/* ------------------------------------------------------------- migration */
+
+#define MIGRATION_STEPS 200
+
+#define MIGRATION_ARGS                                              \
+    "-M virt,iommu=smmuv3 -m 16 -nodefaults " COSTS                 \
+    "-global arm-smmuv3.msi=on -global arm-smmuv3.queue-depth=3 "
+
+static void migration_wait(QTestState *s)
+{
+    for (;;) {
+        QDict *r = qtest_qmp(s, "{ 'execute': 'query-migrate' }");
+        QDict *info = qdict_get_qdict(r, "return");
+        const char *status = qdict_get_try_str(info, "status");
+        bool done = status && g_str_equal(status, "completed");
+
+        g_assert_false(status && g_str_equal(status, "failed"));
+        qobject_unref(r);
+        if (done) {
+            return;
+        }
+        g_usleep(1000);
+    }
+}
+
+static QTestState *migrate(QTestState *from, int64_t now, const char *file)
+{
+    QTestState *to = qtest_init(MIGRATION_ARGS "-incoming defer");
+
+    qtest_qmp_assert_success(from, "{ 'execute': 'migrate',"
+                             "  'arguments': { 'uri': %s } }", file);
+    migration_wait(from);
+    qtest_quit(from);
+
+    qtest_clock_set(to, now);
+    qtest_qmp_assert_success(to, "{ 'execute': 'migrate-incoming',"
+                             "  'arguments': { 'uri': %s } }", file);
+    migration_wait(to);
+    qtest_qmp_eventwait(to, "RESUME");
+    return to;
+}
+
+/*
+ * Random work in small steps; what is visible after each goes to @seen.  At
+ * @points of the steps, what is in flight goes on in another QEMU.
+ */
+static int random_work(uint32_t (*seen)[3], int points)
+{
+    g_autofree char *file = NULL;
+    g_autofree char *uri = NULL;
+    int fd = g_file_open_tmp("smmuv3-queue-XXXXXX", &file, NULL);
+    GRand *r = g_rand_new_with_seed(4);
+    QTestState *s = qtest_init(MIGRATION_ARGS);
+    uint32_t prod = 0, syncs = 0, done = 0;
+    int64_t now = 0;
+    int in_flight = 0;
+
+    g_assert_cmpint(fd, >=, 0);
+    close(fd);
+    uri = g_strdup_printf("file:%s", file);
+    enable(s, 8);
+
+    for (int i = 0; i < MIGRATION_STEPS; i++) {
+        int n = g_rand_int_range(r, 0, 6);
+
+        while (n--) {
+            if (g_rand_int_range(r, 0, 3) == 0) {
+                syncs++;
+                put(s, prod % 256, CMD_SYNC | SYNC_IRQ |
+                    (uint64_t)syncs << 32, MSI + syncs * 4);
+            } else {
+                put(s, prod % 256, CMD_TLBI_VA | g_rand_int_range(r, 0, 32)
+                    << 12, 0x1000 | TG_4K | 3 << 8);
+            }
+            prod = (prod + 1) & 511;
+        }
+        wr(s, CMDQ_PROD, prod);
+        n = g_rand_int_range(r, 1, 3000);
+        qtest_clock_step(s, n);
+        now += n;
+
+        if (i % (MIGRATION_STEPS / 100) == 0 && points-- > 0) {
+            in_flight += rd(s, CMDQ_CONS) != prod;
+            s = migrate(s, now, uri);
+        }
+
+        /* Completed syncs, in order; none may be signalled twice. */
+        while (done < syncs &&
+               qtest_readl(s, MSI + (done + 1) * 4) == done + 1) {
+            qtest_writel(s, MSI + ++done * 4, 0);
+        }
+        seen[i][0] = rd(s, CMDQ_CONS);
+        seen[i][1] = done;
+        seen[i][2] = rd(s, GERROR);
+    }
+    qtest_clock_step(s, 10000000);
+    while (done < syncs) {
+        done++;
+        g_assert_cmpint(qtest_readl(s, MSI + done * 4), ==, done);
+        qtest_writel(s, MSI + done * 4, 0);
+    }
+    qtest_clock_step(s, 10000000);
+    for (uint32_t i = 1; i <= syncs; i++) {
+        g_assert_cmpint(qtest_readl(s, MSI + i * 4), ==, 0);
+    }
+    g_assert_cmphex(rd(s, CMDQ_CONS), ==, prod);
+    qtest_quit(s);
+    g_rand_free(r);
+    unlink(file);
+    return in_flight;
+}
+
+static void test_migration(void)
+{
+    uint32_t straight[MIGRATION_STEPS][3], moved[MIGRATION_STEPS][3];
+
+    int points = g_test_slow() ? 100 : 20;
+
+    random_work(straight, 0);
+    /* Most of the points have to be in the middle of something. */
+    g_assert_cmpint(random_work(moved, points), >, points / 2);
+    for (int i = 0; i < MIGRATION_STEPS; i++) {
+        for (int j = 0; j < 3; j++) {
+            g_assert_cmphex(straight[i][j], ==, moved[i][j]);
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
@@ -538,6 +666,7 @@ int main(int argc, char **argv)
     qtest_add_func("/smmuv3-queue/off", test_off);
     qtest_add_func("/smmuv3-queue/ril-off", test_ril_off);
     qtest_add_func("/smmuv3-queue/statistics", test_statistics);
+    qtest_add_func("/smmuv3-queue/migration", test_migration);
 
     return g_test_run();
 }
