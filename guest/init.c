@@ -10,13 +10,17 @@
  *
  *   iommulab.job=JOB               see jobs; bench maps and unmaps, ready
  *                                  reports that the guest is up, no more; for
- *                                  the others see clocks.h
+ *                                  the others see clocks.h and algorithms.h
  *   iommulab.device=VVVV:DDDD      PCI device to map for
  *   iommulab.locks=KIND:CPUS:US:INSIDE,...   for locks, run one by one; see
  *                                  drivers/misc/iommulab/locks.c
  *   iommulab.mode=MODE             type of its IOMMU domain, see modes; as the
  *                                  kernel chose it if not given
  *   iommulab.bench=KEY:VALUE,...   see bench_keys
+ *   iommulab.ops=N                 calls that job=iova makes
+ *   iommulab.counters=1            for the kernel: count; is reported
+ *   iommulab.KNOB=MODE             algorithm: of the device's group, or of all
+ *                                  where groups do not differ
  */
 
 #include <ctype.h>
@@ -42,7 +46,9 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "algorithms.h"
 #include "clocks.h"
+#include "init.h"
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -59,6 +65,12 @@ struct job {
 	unsigned int vendor;
 	unsigned int device;
 	const char *domain;	/* type of its group's domain, or NULL */
+	struct {
+		char name[32];
+		char mode[32];
+	} knobs[16];
+	unsigned int nr_knobs;
+	unsigned int ops;	/* calls a test makes */
 	struct iommulab_bench arg;
 	char locks[4096];
 };
@@ -82,8 +94,7 @@ static bool write_all(int fd, const char *s, size_t n)
 	return true;
 }
 
-/* Put one line, which ends in a newline, where the host looks for it. */
-static void put_line(const char *line)
+void put_line(const char *line)
 {
 	size_t n = strlen(line);
 
@@ -125,8 +136,7 @@ static void __attribute__((noreturn)) finish(int status)
 		pause();
 }
 
-/* Report an error in one line and end the machine with status 1. */
-static void __attribute__((noreturn, format(printf, 1, 2)))
+void __attribute__((noreturn, format(printf, 1, 2)))
 fail(const char *format, ...)
 {
 	char message[1024], line[8192];
@@ -166,8 +176,7 @@ static void set_up(void)
 	mount_on("debugfs", "/sys/kernel/debug");
 }
 
-/* Read a file of one line, without its end; false if there is none. */
-static bool read_line(const char *path, char *s, size_t size)
+bool read_line(const char *path, char *s, size_t size)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t n;
@@ -183,7 +192,7 @@ static bool read_line(const char *path, char *s, size_t size)
 	return true;
 }
 
-static bool write_file(const char *path, const char *s)
+bool write_file(const char *path, const char *s)
 {
 	int fd = open(path, O_WRONLY | O_CLOEXEC);
 	bool ok;
@@ -229,7 +238,7 @@ static uint32_t parse_number(const char *key, const char *s)
 	errno = 0;
 	value = strtoul(s, &end, 10);
 	if (!isdigit((unsigned char)*s) || *end || errno || value > UINT32_MAX)
-		fail("iommulab.bench: %s: \"%s\" is not a number", key, s);
+		fail("iommulab: %s: \"%s\" is not a number", key, s);
 	return value;
 }
 
@@ -316,6 +325,9 @@ static void run_clocks(struct job *job);
 static void run_costs(struct job *job);
 static void run_waiters(struct job *job);
 static void run_locks(struct job *job);
+static void run_modes(struct job *job);
+static void run_iova(struct job *job);
+static void run_switch(struct job *job);
 
 static const struct {
 	const char *name;
@@ -327,6 +339,9 @@ static const struct {
 	{ "costs", run_costs },
 	{ "waiters", run_waiters },
 	{ "locks", run_locks },
+	{ "modes", run_modes },
+	{ "iova", run_iova },
+	{ "switch", run_switch },
 };
 
 static void parse_job(struct job *job, const char *s)
@@ -337,8 +352,32 @@ static void parse_job(struct job *job, const char *s)
 			return;
 		}
 	}
-	fail("iommulab.job: \"%s\" is none of ready, bench, clocks, costs, waiters",
+	fail("iommulab.job: \"%s\" is none of ready, bench, clocks, costs, waiters, locks, modes, iova, switch",
 	     s);
+}
+
+/* The last choice counts. */
+static void parse_knob(struct job *job, const char *name, const char *mode)
+{
+	char path[PATH_MAX];
+	unsigned int i;
+
+	snprintf(path, sizeof(path), LAB "/%s", name);
+	if (!strcmp(name, "modes") || strchr(name, '/') || access(path, F_OK))
+		fail("unknown option iommulab.%s", name);
+
+	for (i = 0; i < job->nr_knobs; i++) {
+		if (!strcmp(job->knobs[i].name, name))
+			break;
+	}
+	if (i == ARRAY_SIZE(job->knobs) ||
+	    strlen(name) >= sizeof(job->knobs[i].name) ||
+	    strlen(mode) >= sizeof(job->knobs[i].mode))
+		fail("iommulab.%s=%s: too long or too many", name, mode);
+	strcpy(job->knobs[i].name, name);
+	strcpy(job->knobs[i].mode, mode);
+	if (i == job->nr_knobs)
+		job->nr_knobs++;
 }
 
 static void parse_option(struct job *job, const char *key, char *value)
@@ -353,8 +392,10 @@ static void parse_option(struct job *job, const char *key, char *value)
 		snprintf(job->locks, sizeof(job->locks), "%s", value);
 	} else if (!strcmp(key, "mode")) {
 		parse_mode(job, value);
-	} else {
-		fail("unknown option iommulab.%s", key);
+	} else if (!strcmp(key, "ops")) {
+		job->ops = parse_number("ops", value);
+	} else if (strcmp(key, "counters")) {
+		parse_knob(job, key, value);
 	}
 }
 
@@ -383,6 +424,7 @@ static void read_job(struct job *job)
 
 	*job = (struct job) {
 		.run = run_ready,
+		.ops = 50000,
 		/* QEMU's pci-testdev: a function without a driver. */
 		.vendor = 0x1b36,
 		.device = 0x0005,
@@ -455,7 +497,7 @@ static const char *find_device(unsigned int vendor, unsigned int device)
 	fail("no PCI device %04x:%04x", vendor, device);
 }
 
-static void bind_driver(const char *address)
+void bind_driver(const char *address)
 {
 	if (!write_file("/sys/bus/pci/drivers/" BENCH_DRIVER "/bind", address))
 		fail("cannot bind %s to " BENCH_DRIVER ": %s", address,
@@ -463,7 +505,7 @@ static void bind_driver(const char *address)
 }
 
 /* Fails if it has none. */
-static void unbind_driver(const char *address)
+void unbind_driver(const char *address)
 {
 	char path[PATH_MAX];
 
@@ -495,6 +537,70 @@ static void set_domain(const char *address, const char *type)
 	bind_driver(address);
 }
 
+const char *kernel_message(const char *words)
+{
+	static char log[1 << 16];
+	char *message = NULL, *next = log;
+	int n = klogctl(3, log, sizeof(log) - 1);
+
+	if (n < 0)
+		return NULL;
+	log[n] = '\0';
+	while ((next = strstr(next, words)))
+		message = next++;
+	if (message)
+		message[strcspn(message, "\n")] = '\0';
+	return message;
+}
+
+/* Where the mode of a knob is: of the device's group, or of all. */
+static void knob_path(char *path, const char *address, const char *name)
+{
+	snprintf(path, PATH_MAX, PCI_DEVICES "/%s/iommu_group/iommulab_%s",
+		 address, name);
+	if (access(path, F_OK))
+		snprintf(path, PATH_MAX, LAB "/%s", name);
+}
+
+/* Whether a mode as the kernel spells it is the one that was asked for. */
+static bool same_mode(const char *mode, const char *wanted)
+{
+	size_t n = strlen(wanted);
+
+	return !strncmp(mode, wanted, n) && (!mode[n] || mode[n] == ':');
+}
+
+/* Choose the job's algorithms for a device that has its driver. */
+static void set_knobs(const struct job *job, const char *address)
+{
+	char path[PATH_MAX], mode[64];
+	bool unbound = false;
+
+	for (unsigned int i = 0; i < job->nr_knobs; i++) {
+		const char *name = job->knobs[i].name;
+		const char *wanted = job->knobs[i].mode, *message;
+		int error;
+
+		knob_path(path, address, name);
+		if (!read_line(path, mode, sizeof(mode)))
+			fail("cannot read %s", path);
+		if (same_mode(mode, wanted))
+			continue;
+
+		if (!unbound)
+			unbind_driver(address);
+		unbound = true;
+		if (write_file(path, wanted))
+			continue;
+		error = errno;
+		message = kernel_message("iommulab: ");
+		fail("iommulab.%s=%s: %s%s%s", name, wanted, strerror(error),
+		     message ? ": " : "", message ?: "");
+	}
+	if (unbound)
+		bind_driver(address);
+}
+
 static void bind_device(const char *address, const char *domain)
 {
 	char path[PATH_MAX];
@@ -509,23 +615,6 @@ static void bind_device(const char *address, const char *domain)
 	bind_driver(address);
 	if (domain)
 		set_domain(address, domain);
-}
-
-/* The kernel's last words about the benchmark, or NULL. */
-static const char *kernel_message(void)
-{
-	static char log[4096];
-	char *message = NULL, *next = log;
-	int n = klogctl(3, log, sizeof(log) - 1);
-
-	if (n < 0)
-		return NULL;
-	log[n] = '\0';
-	while ((next = strstr(next, BENCH_DRIVER " ")))
-		message = next++;
-	if (message)
-		message[strcspn(message, "\n")] = '\0';
-	return message;
 }
 
 static void put_hist(FILE *f, const char *name,
@@ -582,6 +671,75 @@ static void report_bench(const char *address, const struct iommulab_bench *arg,
 	free(line);
 }
 
+/* The mode of each knob. */
+static void report_modes(const char *address)
+{
+	char path[PATH_MAX], knob[32], last[32] = "", mode[64], *line;
+	const char *comma = "";
+	size_t size;
+	FILE *modes = fopen(LAB "/modes", "re"), *f;
+
+	if (!modes)
+		return;
+	f = open_memstream(&line, &size);
+	if (!f)
+		fail("out of memory");
+
+	fputs("{\"iommulab\":\"modes\",\"modes\":{", f);
+	while (fscanf(modes, "%31s%*[^\n]", knob) == 1) {
+		if (!strcmp(knob, last))
+			continue;
+		strcpy(last, knob);
+		knob_path(path, address, knob);
+		if (!read_line(path, mode, sizeof(mode)))
+			continue;
+		fprintf(f, "%s\"%s\":\"%s\"", comma, knob, mode);
+		comma = ",";
+	}
+	fputs("}}\n", f);
+	fclose(modes);
+	if (fclose(f))
+		fail("out of memory");
+
+	put_line(line);
+	free(line);
+}
+
+/* What the kernel counted in the measured region, if it did. */
+static void report_counters(void)
+{
+	char set[64], last[64] = "", name[64], *line;
+	unsigned long long value;
+	const char *comma = "";
+	size_t size;
+	FILE *counters = fopen(LAB "/counters", "re"), *f;
+
+	if (!counters)
+		return;
+	f = open_memstream(&line, &size);
+	if (!f)
+		fail("out of memory");
+
+	fputs("{\"iommulab\":\"counters\",\"sets\":{", f);
+	while (fscanf(counters, "%63s %63s %llu", set, name, &value) == 3) {
+		if (strcmp(set, last)) {
+			fprintf(f, "%s\"%s\":{", *last ? "}," : "", set);
+			strcpy(last, set);
+			comma = "";
+		}
+		fprintf(f, "%s\"%s\":%llu", comma, name, value);
+		comma = ",";
+	}
+	fputs(*last ? "}}}\n" : "}}\n", f);
+	fclose(counters);
+	if (fclose(f))
+		fail("out of memory");
+
+	if (*last)
+		put_line(line);
+	free(line);
+}
+
 static void run_bench(struct job *job)
 {
 	struct iommulab_bench *arg = &job->arg;
@@ -591,6 +749,7 @@ static void run_bench(struct job *job)
 	int fd;
 
 	bind_device(address, job->domain);
+	set_knobs(job, address);
 
 	snprintf(path, sizeof(path), "/sys/kernel/debug/iommulab/%s", address);
 	fd = open(path, O_RDWR | O_CLOEXEC);
@@ -604,13 +763,15 @@ static void run_bench(struct job *job)
 
 	if (ioctl(fd, IOMMULAB_IOC_BENCH, arg)) {
 		int error = errno;
-		const char *message = kernel_message();
+		const char *message = kernel_message(BENCH_DRIVER " ");
 
 		fail("benchmark failed: %s%s%s", strerror(error),
 		     message ? ": " : "", message ?: "");
 	}
 	close(fd);
 
+	report_modes(address);
+	report_counters();
 	report_bench(address, arg, threads);
 	free(threads);
 }
@@ -703,6 +864,45 @@ static void run_locks(struct job *job)
 		line[n] = '\0';
 		put_line(line);
 	}
+}
+
+static void run_modes(struct job *job)
+{
+	algorithms_list();
+}
+
+static void run_iova(struct job *job)
+{
+	algorithms_iova(job->ops);
+}
+
+/* A run too short to measure anything. */
+static void maps(const char *address)
+{
+	struct iommulab_bench_thread thread;
+	struct iommulab_bench arg = {
+		.threads = 1,
+		.duration_ms = 1,
+		.depth = 50,
+		.size = 4096,
+		.results = (uintptr_t)&thread,
+	};
+	char path[PATH_MAX];
+	int fd;
+
+	snprintf(path, sizeof(path), LAB "/%s", address);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0 || ioctl(fd, IOMMULAB_IOC_BENCH, &arg) || !thread.ops)
+		fail("%s does not map any more", address);
+	close(fd);
+}
+
+static void run_switch(struct job *job)
+{
+	const char *address = find_device(job->vendor, job->device);
+
+	bind_device(address, job->domain);
+	algorithms_switch(address, maps);
 }
 
 /* report_ready() said it. */

@@ -53,7 +53,8 @@ IGNORED_ENV = ("ARCH", "CC", "CFLAGS", "CPPFLAGS", "CROSS_COMPILE", "CXX",
                "LDFLAGS", "LOCALVERSION", "MAKEFLAGS", "MFLAGS", "PKG_CONFIG")
 INIT_CFLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-pthread", "-static",
                "-s")
-INIT_SOURCES = ("init.c", "clocks.c")
+INIT_SOURCES = ("init.c", "clocks.c", "algorithms.c")
+INIT_HEADERS = ("init.h", "clocks.h", "algorithms.h")
 
 NAMES = ("qemu", "qtests", "kernel-x86_64", "kernel-arm64",
          "initramfs-x86_64", "initramfs-arm64")
@@ -157,7 +158,7 @@ def inputs(name, chosen):
         }
     else:
         result |= {
-            "files": tree.digest(*guest_files(*INIT_SOURCES, "clocks.h",
+            "files": tree.digest(*guest_files(*INIT_SOURCES, *INIT_HEADERS,
                                               "mkinitramfs")),
             "patches": tree.digest(*tree.series("linux")),
             "cflags": INIT_CFLAGS,

@@ -6,10 +6,10 @@ import os
 import signal
 import sys
 
-from . import boot, build, doctor, locks, patches, run, suites
+from . import boot, build, doctor, locks, modes, patches, run, suites
 from .errors import ENVIRONMENT, INTERRUPTED, USAGE, LabError
 
-VERBS = (run, locks, build, boot, doctor, suites, patches)
+VERBS = (run, locks, build, boot, modes, doctor, suites, patches)
 
 EXIT_CODES = """\
 exit status:

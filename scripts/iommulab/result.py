@@ -82,22 +82,27 @@ def rate(threads):
 
 def sample(line, others=()):
     """One guest's bench line as it goes into the result file, with where
-    each vCPU's time went, if the clock was vtime."""
+    each vCPU's time went, if the clock was vtime, and the kernel's counters,
+    if they counted."""
     data = {key: line[key] for key in SAMPLE_KEYS}
     vcpus = [{key: value for key, value in other.items()
               if key not in ("iommulab", "region")}
              for other in others if other["iommulab"] == "vtime"]
     if vcpus:
         data["vcpus"] = vcpus
+    for other in others:
+        if other["iommulab"] == "counters":
+            data["counters"] = other["sets"]
     return data
 
 
-def cell(name, cpus, mode, workload, knobs, clock, samples, provenance):
+def cell(name, cpus, mode, workload, knobs, clock, samples, provenance,
+         algorithms=None):
     """A cell of the result file; `samples` is not empty."""
     threads = [t for s in samples for t in s["threads"]]
     return {
         "machine": name, "cpus": cpus, "mode": mode, "workload": workload,
-        "knobs": knobs, "clock": clock,
+        "algorithms": algorithms or {}, "knobs": knobs, "clock": clock,
         "ops_per_cpu_per_s": rate(threads),
         "latency_ns": {way: latency(_merge([s[way] for s in samples]))
                        for way in ("map", "unmap")},
@@ -162,7 +167,8 @@ def bench_errors(line):
     return found
 
 
-CELL_KEYS = {"machine", "cpus", "mode", "workload", "knobs", "clock",
+CELL_KEYS = {"machine", "cpus", "mode", "workload", "algorithms", "knobs",
+             "clock",
              "ops_per_cpu_per_s", "latency_ns", "samples", "provenance"}
 SAMPLE_KEYS = {"device", "domain", "threads", "map", "unmap"}
 TIME_KEYS = {"exec_ps", "pause_ps", "mmio_ps", "line_wait_ps",
@@ -184,6 +190,11 @@ def _cell(item, path, found):
     if _number(item["cpus"], f"{path}.cpus", found, int, 1):
         if item["cpus"] > machine.MAX_CPUS:
             found.append(f"{path}.cpus: more than {machine.MAX_CPUS}")
+    if not isinstance(item["algorithms"], dict):
+        found.append(f"{path}.algorithms: not an object")
+    else:
+        for knob, mode in item["algorithms"].items():
+            _text(mode, f"{path}.algorithms.{knob}", found)
     if not isinstance(item["knobs"], dict):
         found.append(f"{path}.knobs: not an object")
     _number(item["ops_per_cpu_per_s"], f"{path}.ops_per_cpu_per_s", found)
@@ -215,6 +226,18 @@ def _vcpu(item, path, found):
                          f"not {item['total_ps']}")
 
 
+def _counters(sets, path, found):
+    if not isinstance(sets, dict):
+        found.append(f"{path}: not an object")
+        return
+    for name, counts in sets.items():
+        if not isinstance(counts, dict):
+            found.append(f"{path}.{name}: not an object")
+            continue
+        for key, value in counts.items():
+            _number(value, f"{path}.{name}.{key}", found, int)
+
+
 def _sample(item, path, found):
     if isinstance(item, dict) and "vcpus" in item:
         item = dict(item)
@@ -222,6 +245,9 @@ def _sample(item, path, found):
         if _list(vcpus, f"{path}.vcpus", found, 1):
             for number, one in enumerate(vcpus):
                 _vcpu(one, f"{path}.vcpus[{number}]", found)
+    if isinstance(item, dict) and "counters" in item:
+        item = dict(item)
+        _counters(item.pop("counters"), f"{path}.counters", found)
     if not _object(item, path, SAMPLE_KEYS, found):
         return
     for key in ("device", "domain"):

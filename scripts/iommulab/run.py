@@ -15,7 +15,7 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from . import guest, machine, options, result, snapshot, table
+from . import guest, machine, modes, options, result, snapshot, table
 from .errors import INTERRUPTED, OK, GuestError, LabError, UsageError
 from .progress import Progress, duration
 
@@ -39,11 +39,13 @@ class Cell:
     clock: machine.Clock
     append: tuple
     qemu_opts: tuple
+    algorithms: tuple = ()      # of (knob, mode), see modes.py
 
     @property
     def label(self):
         return (f"{self.machine.name} "
-                f"{self.cpus} CPU{'s' if self.cpus > 1 else ''} {self.mode}")
+                f"{self.cpus} CPU{'s' if self.cpus > 1 else ''} {self.mode} "
+                + modes.label(self.algorithms)).rstrip()
 
     @functools.cached_property
     def job(self):
@@ -52,14 +54,17 @@ class Cell:
         return ("iommulab.job=bench "
                 f"iommulab.device={machine.victim(self.port)[1]} "
                 f"iommulab.mode={self.mode} "
-                f"iommulab.bench={bench}")
+                f"iommulab.bench={bench}"
+                + modes.options(self.algorithms, boot=False))
 
     @functools.cached_property
     def cmdline(self):
+        boot = modes.options(self.algorithms, boot=True).split()
         if self.port:
-            return machine.kernel_cmdline(self.machine, extra=self.append)
+            return machine.kernel_cmdline(self.machine,
+                                          extra=(*boot, *self.append))
         return machine.kernel_cmdline(self.machine, self.mode,
-                                      (self.job, *self.append))
+                                      (self.job, *boot, *self.append))
 
     @property
     def argv(self):
@@ -124,6 +129,12 @@ def add_parser(subparsers):
         "--knob", metavar="KEY=VALUE", action="append", default=[],
         help="set one of the benchmark's knobs: " + ", ".join(
             f"{k}={v}" for k, v in KNOBS.items()))
+    modes.add_options(parser.add_argument_group(
+        "algorithms of the guest kernel; see 'iommulab modes'"))
+    parser.add_argument(
+        "--counters", action="store_true",
+        help="have the kernel count what its algorithms do, which costs it a "
+             "few instructions, and keep that with the results")
     options.add_common(parser)
     parser.add_argument(
         "--json", metavar="FILE",
@@ -171,11 +182,14 @@ def plan(args, progress):
     knobs = _knobs(args)
     machines = [machine.MACHINES[name] for name in args.machine]
     files = options.files(args, machines, progress)
+    append = (("iommulab.counters=1",) if args.counters else ()) \
+        + tuple(args.append)
     return [Cell(m, cpus, mode, args.workload, {"threads": cpus, **knobs},
                  files[m.name], machine.has_port(files[m.name].qemu),
                  options.clock(args, m, files[m.name].qemu),
-                 tuple(args.append), tuple(options.extra(args, m)))
-            for m in machines for cpus in args.cpus for mode in args.mode]
+                 append, tuple(options.extra(args, m)), algorithms)
+            for m in machines for cpus in args.cpus for mode in args.mode
+            for algorithms in modes.choices(args, m, mode)]
 
 
 def _knobs(args):
@@ -236,7 +250,8 @@ class Batch:
             print()
         else:
             failures = [(c.machine.name, c.cpus, c.mode,
-                         _word(self.failed[c.key]))
+                         _word(self.failed[c.key]),
+                         modes.label(c.algorithms))
                         for c in self.cells if c.key in self.failed]
             print(table.render(cells, failures, left))
             print(f"\nResults: {self.output}")
@@ -312,7 +327,7 @@ class Batch:
             cell.machine.name, cell.cpus, cell.mode, cell.workload,
             cell.knobs, cell.clock.name,
             [result.sample(line, outcome.lines)],
-            self._provenance(cell, outcome))
+            self._provenance(cell, outcome), dict(cell.algorithms))
         result.write(work / "result.json", result.document([data]))
         if not self.args.keep and cell.port:
             (work / machine.SERIAL).unlink(missing_ok=True)

@@ -3,6 +3,7 @@
 
 import textwrap
 
+from . import modes as algorithms
 from . import result
 
 WIDTH = 72
@@ -27,15 +28,18 @@ UNCALIBRATED = " Not calibrated against hardware."
 
 
 def render(cells, failures=(), interrupted=0):
-    """The whole report. `failures` is a list of (machine, cpus, mode, what);
-    `interrupted` says how many cells were not run."""
-    found = {(c["machine"], c["cpus"], c["mode"]): c for c in cells}
-    failed = {tuple(f[:3]): f[3] for f in failures}
+    """The whole report. `failures` is a list of (machine, cpus, mode, what)
+    or (machine, cpus, mode, what, algorithms); `interrupted` says how many
+    cells were not run."""
+    found = {(c["machine"], c["cpus"], c["mode"],
+              algorithms.label(c["algorithms"].items())): c for c in cells}
+    failed = {(*f[:3], f[4] if len(f) > 4 else ""): f[3] for f in failures}
     keys = [*found, *failed]
     modes = [m for m in MODE_ORDER if any(k[2] == m for k in keys)]
     machines = list(dict.fromkeys(k[0] for k in keys))
-    rows = [(m, n) for m in machines
-            for n in sorted({k[1] for k in keys if k[0] == m})]
+    chosen = list(dict.fromkeys(k[3] for k in keys))
+    rows = [(m, n, a) for a in chosen for m in machines
+            for n in sorted({k[1] for k in keys if (k[0], k[3]) == (m, a)})]
     out = []
     if cells:
         knobs = cells[0]["knobs"]
@@ -46,10 +50,14 @@ def render(cells, failures=(), interrupted=0):
     def block(title, show):
         out.append(title)
         out.append("machine     cpus  " + "".join(f"{m:>18}" for m in modes))
-        for name, cpus in rows:
+        last = ""
+        for name, cpus, algorithm in rows:
+            if algorithm != last:
+                out.append(f"{algorithm}:")
+                last = algorithm
             line = f"{name:<12}{cpus:>4}  "
             for mode in modes:
-                key = (name, cpus, mode)
+                key = (name, cpus, mode, algorithm)
                 text = (show(found[key]) if key in found
                         else failed.get(key, "-"))
                 line += f"{text:>18}"
@@ -73,7 +81,9 @@ def render(cells, failures=(), interrupted=0):
         out += _wrap(_versions(cells))
     marked = [c for c in cells if c["provenance"]["findings"]]
     for c in marked:
-        out += _wrap(f"Doubtful: {c['machine']} {c['cpus']} {c['mode']}: "
+        label = algorithms.label(c["algorithms"].items())
+        out += _wrap(f"Doubtful: {c['machine']} {c['cpus']} {c['mode']}"
+                     + (f" {label}" if label else "") + ": "
                      + c["provenance"]["findings"][0])
     return "\n".join(out)
 
@@ -99,11 +109,12 @@ def verdict(found, rows, failed=(), interrupted=0):
         return (f"Verdict: interrupted; {interrupted} cells were not "
                 "measured.")
     parts = []
-    for name in dict.fromkeys(r[0] for r in rows):
-        cpus = max(n for m, n in rows if m == name)
-        rates = {mode: found[name, cpus, mode]["ops_per_cpu_per_s"]
-                 for mode in MODE_ORDER if (name, cpus, mode) in found}
-        parts += _compare(name, cpus, rates)
+    for name, algorithm in dict.fromkeys((r[0], r[2]) for r in rows):
+        cpus = max(n for m, n, a in rows if (m, a) == (name, algorithm))
+        rates = {mode: found[name, cpus, mode, algorithm]["ops_per_cpu_per_s"]
+                 for mode in MODE_ORDER
+                 if (name, cpus, mode, algorithm) in found}
+        parts += _compare(f"{name} {algorithm}".rstrip(), cpus, rates)
     if not parts:
         return "Verdict: none, as nothing was run to compare with."
     return "Verdict: " + "; ".join(parts) + "."

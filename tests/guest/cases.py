@@ -7,13 +7,14 @@ exit code 5: so a 0 is also a clean log.
 """
 
 import json
+import os
 import re
 import shlex
 import signal
 
 from lab import LabTest
 
-from iommulab import machine, result
+from iommulab import machine, modes, result
 
 DOMAINS = {"strict": "DMA", "lazy": "DMA-FQ", "passthrough": "identity"}
 
@@ -181,3 +182,133 @@ class Failure:
         data = json.loads(out)
         self.assertEqual(result.errors(data), [])
         self.assertIn(len(data["cells"]), (1, 2))
+
+
+class Algorithms:
+    """The kernel's algorithms and how they are chosen."""
+
+    # What a round of changes of mode may leave in the kernel's memory.
+    leak_kb = 16
+    # A result of each IOVA mode: what one run of its test printed.
+    tested = ["rcache", "rbtree46", "rbtree612", "rcache47", "pools:1",
+              "pools:16", "poolslarge:4"]
+
+    def job(self, cpus, *options):
+        """The result lines of a job by kind."""
+        self.guest(0, "boot", "--cpus", str(cpus), "--append",
+                   " ".join(f"iommulab.{option}" for option in options))
+        [folder] = self.output.iterdir()
+        lines = {}
+        for text in (folder / "result.jsonl").read_text().splitlines():
+            line = json.loads(text)
+            lines.setdefault(line.pop("iommulab"), []).append(line)
+        return lines
+
+    def count(self, mode, *args):
+        """(operations, counters) of a cell, which has the algorithms asked
+        for."""
+        [cell] = self.measure("--cpus", "4", "--mode", mode, "--duration",
+                              "10ms", "--counters", *args)
+        sample = cell["samples"][0]
+        return (sum(t["ops"] for t in sample["threads"]),
+                sample["counters"]["iova"], sample["counters"]["flush"])
+
+    def test_the_lists_agree(self):
+        """What 'iommulab modes' knows is what the kernel has."""
+        kernel = [(line["knob"], line["mode"], line["help"])
+                  for line in self.job(1, "job=modes")["mode"]]
+        ours = [(name, mode, m.help) for name, knob in modes.KNOBS.items()
+                if self.name in knob.machines
+                for mode, m in knob.modes.items()]
+        self.assertEqual(sorted(kernel), sorted(ours))
+
+    def test_random_calls(self):
+        """An oracle watches; IOMMULAB_IOVA_OPS=1000000 makes it longer."""
+        ops = int(os.environ.get("IOMMULAB_IOVA_OPS", 20000))
+        lines = self.job(16, "job=iova", f"ops={ops}")["iova_test"]
+        self.assertEqual([line["mode"] for line in lines], self.tested)
+        for line in lines:
+            self.assertEqual(line["errors"], 0, line)
+            self.assertEqual(line["allocs"] + line["frees"] + line["fails"],
+                             ops // 16 * 16, line)
+            self.assertEqual(line["exhaust"], line["again"], line)
+            self.assertGreater(line["exhaust"], 1000, line)
+            self.assertLess(line["leaked"], 32, line)
+
+    def test_bad_modes_and_failing_allocations(self):
+        [line] = self.job(2, "job=switch", "mode=lazy")["switch"]
+        # rcache47 alone takes 2 x 2 x 6 magazines for two CPUs.
+        self.assertGreater(line["injected"], 30)
+        self.assertLess(line["leaked_kb"], self.leak_kb)
+
+    def test_unknown_mode(self):
+        done = self.guest(5, "boot", "--append",
+                          "iommulab.job=bench iommulab.iova=nonsense")
+        self.assertIn('"nonsense": no such mode (valid: rcache, rbtree46, ',
+                      done.stderr)
+
+    def test_counts_of_rcache(self):
+        """Hits take the CPU's own lock, no other."""
+        ops, iova, flush = self.count("lazy")
+        self.assertAlmostEqual(iova["alloc"] / ops, 1, delta=0.01)
+        self.assertEqual(iova["lock_pool"], 0)
+        self.assertLess(iova["lock_tree"] / ops, 0.01)
+        self.assertAlmostEqual(
+            iova["lock_cpu"] / (iova["alloc"] + iova["free"]), 1, delta=0.01)
+        # A queue takes 255 unmaps; a flush for one helps all four.
+        self.assertGreater(flush["full"], 0)
+        self.assertGreater(flush["queued"] / flush["full"], 240)
+        self.assertLess(flush["queued"] / flush["full"], 4 * 255 * 1.05)
+
+    def test_counts_of_rbtree46(self):
+        """One lock to allocate, two to free: three for an operation."""
+        ops, iova, flush = self.count("strict", "--iova", "rbtree46")
+        self.assertAlmostEqual(iova["lock_tree"] / ops, 3, delta=0.02)
+        self.assertEqual(iova["lock_cpu"], 0)
+        self.assertAlmostEqual(flush["sync"] / ops, 1, delta=0.01)
+
+    def test_counts_of_rbtree612(self):
+        """One to allocate, one to free."""
+        ops, iova, _ = self.count("strict", "--iova", "rbtree612")
+        self.assertAlmostEqual(iova["lock_tree"] / ops, 2, delta=0.02)
+
+    def test_counts_of_pools(self):
+        """One to allocate, one to free, of the pool."""
+        ops, iova, _ = self.count("strict", "--iova", "pools:4")
+        self.assertAlmostEqual(iova["lock_pool"] / ops, 2, delta=0.02)
+        self.assertAlmostEqual(iova["pool_scans"] / iova["alloc"], 1,
+                               delta=0.02)
+        self.assertEqual(iova["lock_tree"], 0)
+
+    def test_counts_of_global250(self):
+        """250 unmaps, then one flush of the IOMMU; the lock once for each."""
+        ops, iova, flush = self.count("lazy", "--iova", "rbtree46",
+                                      "--flush", "global250")
+        self.assertEqual(flush["queued"] - flush["freed"] >= -250, True)
+        flushes = flush["full"] + flush["timeout"]
+        self.assertGreater(flush["full"], 0)
+        self.assertLessEqual(flush["queued"] / flushes, 250 * 1.05)
+        self.assertGreater(flush["queued"] / flushes, 200)
+        self.assertAlmostEqual(flush["lock"] / flush["queued"], 1,
+                               delta=0.01)
+        self.assertEqual(flush["global"] + flush["domain"], flushes)
+        self.assertEqual(flush["global"] > 0, self.name == "vtd")
+        self.assertAlmostEqual(iova["lock_tree"] / ops, 3, delta=0.1)
+
+    def test_counts_of_percpu250(self):
+        """A full list flushes those of all CPUs: 4 locks more, 4 flushes."""
+        _, _, flush = self.count("lazy", "--flush", "percpu250")
+        flushes = flush["full"] + flush["timeout"]
+        self.assertGreater(flush["full"], 0)
+        self.assertEqual(flush["global"] + flush["domain"], flushes)
+        self.assertLessEqual(flush["queued"] / flushes, 250 * 1.05)
+
+    def test_each_flush_mode_maps(self):
+        cells = self.measure("--cpus", "2", "--mode", "lazy", "--duration",
+                             "5ms", "--iova", "rcache47", "--flush",
+                             "strict,single")
+        strict, single = cells
+        self.assertEqual(single["algorithms"],
+                         {"iova": "rcache47", "flush": "single"})
+        self.assertLess(strict["ops_per_cpu_per_s"],
+                        single["ops_per_cpu_per_s"])

@@ -22,3 +22,7 @@ class Costs(cases.Costs, cases.GuestTest):
 
 class Failure(cases.Failure, cases.GuestTest):
     name = "vtd"
+
+
+class Algorithms(cases.Algorithms, cases.GuestTest):
+    name = "vtd"
