@@ -19,6 +19,8 @@
  *   iommulab.bench=KEY:VALUE,...   see bench_keys
  *   iommulab.ops=N                 calls that job=iova makes
  *   iommulab.counters=1            for the kernel: count; is reported
+ *   iommulab.cmdq_shift=N          for the kernel: small command queues
+ *   iommulab.side=NAME             see side.h
  *   iommulab.KNOB=MODE             algorithm: of the device's group, or of all
  *                                  where groups do not differ
  */
@@ -49,6 +51,7 @@
 #include "algorithms.h"
 #include "clocks.h"
 #include "init.h"
+#include "side.h"
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -73,6 +76,7 @@ struct job {
 	unsigned int ops;	/* calls a test makes */
 	struct iommulab_bench arg;
 	char locks[4096];
+	enum side side;
 };
 
 static int port_fd = -1;
@@ -394,7 +398,10 @@ static void parse_option(struct job *job, const char *key, char *value)
 		parse_mode(job, value);
 	} else if (!strcmp(key, "ops")) {
 		job->ops = parse_number("ops", value);
-	} else if (strcmp(key, "counters")) {
+	} else if (!strcmp(key, "side")) {
+		if (!side_parse(value, &job->side))
+			fail("iommulab.side: there is no \"%s\"", value);
+	} else if (strcmp(key, "counters") && strcmp(key, "cmdq_shift")) {
 		parse_knob(job, key, value);
 	}
 }
@@ -705,14 +712,14 @@ static void report_modes(const char *address)
 	free(line);
 }
 
-/* What the kernel counted in the measured region, if it did. */
-static void report_counters(void)
+/* What the kernel has counted, if it does, as a line of this kind. */
+static void report_counters(const char *kind, const char *path)
 {
 	char set[64], last[64] = "", name[64], *line;
 	unsigned long long value;
 	const char *comma = "";
 	size_t size;
-	FILE *counters = fopen(LAB "/counters", "re"), *f;
+	FILE *counters = fopen(path, "re"), *f;
 
 	if (!counters)
 		return;
@@ -720,7 +727,7 @@ static void report_counters(void)
 	if (!f)
 		fail("out of memory");
 
-	fputs("{\"iommulab\":\"counters\",\"sets\":{", f);
+	fprintf(f, "{\"iommulab\":\"%s\",\"sets\":{", kind);
 	while (fscanf(counters, "%63s %63s %llu", set, name, &value) == 3) {
 		if (strcmp(set, last)) {
 			fprintf(f, "%s\"%s\":{", *last ? "}," : "", set);
@@ -738,6 +745,29 @@ static void report_counters(void)
 	if (*last)
 		put_line(line);
 	free(line);
+}
+
+static void start_side(enum side side)
+{
+	const char *why = side_start(side, sysconf(_SC_NPROCESSORS_ONLN));
+
+	if (why)
+		fail("iommulab.side: %s", why);
+}
+
+static void stop_side(enum side side)
+{
+	char line[64];
+	int error;
+	long done = side_stop(&error);
+
+	if (side == SIDE_NONE)
+		return;
+	if (done < 0)
+		fail("iommulab.side: %s", strerror(error));
+	snprintf(line, sizeof(line), "{\"iommulab\":\"side\",\"done\":%ld}\n",
+		 done);
+	put_line(line);
 }
 
 static void run_bench(struct job *job)
@@ -761,6 +791,7 @@ static void run_bench(struct job *job)
 		fail("no memory for the results of %u threads", arg->threads);
 	arg->results = (uintptr_t)threads;
 
+	start_side(job->side);
 	if (ioctl(fd, IOMMULAB_IOC_BENCH, arg)) {
 		int error = errno;
 		const char *message = kernel_message(BENCH_DRIVER " ");
@@ -769,9 +800,11 @@ static void run_bench(struct job *job)
 		     message ? ": " : "", message ?: "");
 	}
 	close(fd);
+	stop_side(job->side);
 
 	report_modes(address);
-	report_counters();
+	report_counters("counters", LAB "/counters");
+	report_counters("totals", LAB "/arm-smmu-v3/totals");
 	report_bench(address, arg, threads);
 	free(threads);
 }

@@ -53,8 +53,8 @@ IGNORED_ENV = ("ARCH", "CC", "CFLAGS", "CPPFLAGS", "CROSS_COMPILE", "CXX",
                "LDFLAGS", "LOCALVERSION", "MAKEFLAGS", "MFLAGS", "PKG_CONFIG")
 INIT_CFLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-pthread", "-static",
                "-s")
-INIT_SOURCES = ("init.c", "clocks.c", "algorithms.c")
-INIT_HEADERS = ("init.h", "clocks.h", "algorithms.h")
+INIT_SOURCES = ("init.c", "clocks.c", "algorithms.c", "side.c")
+INIT_HEADERS = ("init.h", "clocks.h", "algorithms.h", "side.h")
 
 NAMES = ("qemu", "qtests", "kernel-x86_64", "kernel-arm64",
          "initramfs-x86_64", "initramfs-arm64")

@@ -31,6 +31,7 @@ class Knob:
     machines: tuple     # that have it
     needs: tuple        # machine.MODES that it makes a difference to
     boot: bool = False  # cannot be changed once the kernel is up
+    kernel: str = ""    # what else the kernel has to be told at boot
 
 
 BOTH = tuple(machine.MACHINES)
@@ -60,6 +61,30 @@ KNOBS = {
         "single": Mode("as for s390 since 6.7: a queue of 32768 for each "
                        "domain"),
     }, BOTH, ("lazy",)),
+    "cmdq": Knob("how commands get into the SMMUv3's queue", {
+        "cas": Mode("slots by compare-and-swap, an owner "
+                    "publishes (upstream)"),
+        "spin53": Mode("one spinlock, a doorbell for each command (to 5.3)"),
+        "cas20": Mode("cas with the unfair lock for CONS (5.4 to 2025)"),
+        "casspin": Mode("cas, a spinlock for those who lose (2020)"),
+        "add": Mode("slots by atomic addition, an owner publishes (2020)"),
+    }, ("smmuv3",), ("strict", "lazy")),
+    "vtd_map": Knob("what a map calls", {
+        "pages": Mode("ranges of pages, one sync (upstream)"),
+        "perpage511": Mode("page by page, each with a sync (5.11)"),
+        "syncmap512": Mode("page by page, one sync (5.12)"),
+        "mapsg": Mode("scatterlists in the driver, one sync (2021)"),
+    }, ("vtd",), ("strict", "lazy")),
+    "vtd_flush": Knob("how a flush is submitted", {
+        "tags": Mode("cache tags, lock held meanwhile (upstream)"),
+        "direct": Mode("each IOMMU, without a lock (to 6.9)"),
+    }, ("vtd",), ("strict", "lazy")),
+    "swiotlb": Knob("how free slots are found; all buffers bounce", {
+        "area": Mode("an area for each CPU, slots in turn (upstream)"),
+        "global": Mode("one area, slots in turn (to 5.19)"),
+        "lifo": Mode("one area, the slot freed last (2021)"),
+        "arealifo": Mode("an area for each CPU, the slot freed last"),
+    }, BOTH, ("passthrough",), boot=True, kernel="swiotlb=force"),
 }
 
 
@@ -123,8 +148,10 @@ def choices(args, m, mode):
 
 def options(algorithms, boot):
     """ " iommulab.KNOB=MODE" for those chosen at boot, or for the others."""
-    return "".join(f" iommulab.{name}={mode}" for name, mode in algorithms
-                   if KNOBS[name].boot == boot)
+    return "".join(
+        f" iommulab.{name}={mode}"
+        + (" " + KNOBS[name].kernel if KNOBS[name].kernel else "")
+        for name, mode in algorithms if KNOBS[name].boot == boot)
 
 
 def label(algorithms):
