@@ -11,7 +11,7 @@
  *   iommulab.job=JOB               see jobs; bench maps and unmaps, ready
  *                                  reports that the guest is up, no more; for
  *                                  the others see clocks.h and algorithms.h
- *   iommulab.device=VVVV:DDDD      PCI device to map for
+ *   iommulab.device=VVVV:DDDD      PCI device to map for; see dma_devices
  *   iommulab.locks=KIND:CPUS:US:INSIDE,...   for locks, run one by one; see
  *                                  drivers/misc/iommulab/locks.c
  *   iommulab.mode=MODE             type of its IOMMU domain, see modes; as the
@@ -432,9 +432,6 @@ static void read_job(struct job *job)
 	*job = (struct job) {
 		.run = run_ready,
 		.ops = 50000,
-		/* QEMU's pci-testdev: a function without a driver. */
-		.vendor = 0x1b36,
-		.device = 0x0005,
 		.arg = {
 			.threads = sysconf(_SC_NPROCESSORS_ONLN),
 			.duration_ms = 200,
@@ -487,7 +484,7 @@ static long pci_id(const char *address, const char *file)
 	return strtol(s, NULL, 16);
 }
 
-/* The address of the first device with these identifiers. */
+/* The address of the first device with these identifiers, or NULL. */
 static const char *find_device(unsigned int vendor, unsigned int device)
 {
 	struct dirent **entries;
@@ -501,7 +498,37 @@ static const char *find_device(unsigned int vendor, unsigned int device)
 		    pci_id(name, "device") == (long)device)
 			return name;
 	}
-	fail("no PCI device %04x:%04x", vendor, device);
+	return NULL;
+}
+
+/* Functions without a driver: the lab's DMA device, QEMU's pci-testdev. */
+static const struct {
+	unsigned int vendor;
+	unsigned int device;
+} dma_devices[] = {
+	{ 0x1234, 0x4c44 },
+	{ 0x1b36, 0x0005 },
+};
+
+/* The device to map for. */
+static const char *find_dma_device(const struct job *job)
+{
+	const char *address;
+
+	if (job->vendor) {
+		address = find_device(job->vendor, job->device);
+		if (!address)
+			fail("no PCI device %04x:%04x", job->vendor,
+			     job->device);
+		return address;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(dma_devices); i++) {
+		address = find_device(dma_devices[i].vendor,
+				      dma_devices[i].device);
+		if (address)
+			return address;
+	}
+	fail("no device to map for; choose one with iommulab.device");
 }
 
 void bind_driver(const char *address)
@@ -774,7 +801,7 @@ static void run_bench(struct job *job)
 {
 	struct iommulab_bench *arg = &job->arg;
 	struct iommulab_bench_thread *threads;
-	const char *address = find_device(job->vendor, job->device);
+	const char *address = find_dma_device(job);
 	char path[PATH_MAX];
 	int fd;
 
@@ -828,12 +855,14 @@ static void run_clocks(struct job *job)
 /* The lab port's register page, without the driver in between. */
 static volatile uint32_t *map_port(void)
 {
+	const char *address = find_device(PORT_VENDOR, PORT_DEVICE);
 	volatile uint32_t *port;
 	char path[PATH_MAX];
 	int fd;
 
-	snprintf(path, sizeof(path), PCI_DEVICES "/%s/resource0",
-		 find_device(PORT_VENDOR, PORT_DEVICE));
+	if (!address)
+		fail("this job needs the lab port");
+	snprintf(path, sizeof(path), PCI_DEVICES "/%s/resource0", address);
 	fd = open(path, O_RDWR | O_SYNC | O_CLOEXEC);
 	if (fd < 0)
 		fail("cannot open %s: %s", path, strerror(errno));
@@ -932,7 +961,7 @@ static void maps(const char *address)
 
 static void run_switch(struct job *job)
 {
-	const char *address = find_device(job->vendor, job->device);
+	const char *address = find_dma_device(job);
 
 	bind_device(address, job->domain);
 	algorithms_switch(address, maps);

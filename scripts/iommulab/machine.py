@@ -35,13 +35,10 @@ RESULTS = "result.jsonl"
 PORT = "iommulab-port"
 
 
-def victim(port):
-    """(QEMU device, PCI identifiers) that is mapped for: the lab's, which can
-    be saved with the machine, or one that every QEMU has. Neither has a
-    driver in Linux."""
-    return ("iommulab-dma", "1234:4c44") if port else \
-        ("pci-testdev", "1b36:0005")
-
+# What is mapped for: the lab's device, which can be saved with the machine, or
+# one that every QEMU has. Neither has a driver in Linux; init knows both.
+DMA = "iommulab-dma"
+STOCK_DMA = "pci-testdev"
 
 
 @dataclass(frozen=True)
@@ -176,7 +173,7 @@ def argv(machine, cpus, files, cmdline, port, clock, job="", extra=()):
         "-display", "none", "-monitor", "none", "-nic", "none",
         *machine.board,
         "-smp", str(cpus), "-m", "1G",
-        "-device", victim(port)[0],
+        "-device", DMA if port else STOCK_DMA,
         *channels,
         "-kernel", str(files.kernel), "-initrd", str(files.initramfs),
         "-append", cmdline,
