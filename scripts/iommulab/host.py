@@ -193,7 +193,8 @@ def check_space(path, needed):
 
 
 def jobs():
-    return len(os.sched_getaffinity(0))
+    """One more than there are CPUs, so that none waits for the disk."""
+    return len(os.sched_getaffinity(0)) + 1
 
 
 def os_release():
