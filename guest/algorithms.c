@@ -14,7 +14,7 @@
 #include "init.h"
 
 #define GROUP "/sys/bus/pci/devices/%s/iommu_group/iommulab_%s"
-#define ROUNDS 4
+#define ROUNDS 8
 
 static const char *const iova_modes[] = {
 	"rcache", "rbtree46", "rbtree612", "rcache47", "pools:1", "pools:16",

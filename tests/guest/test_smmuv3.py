@@ -26,6 +26,3 @@ class Failure(cases.Failure, cases.GuestTest):
 
 class Algorithms(cases.Algorithms, cases.GuestTest):
     name = "smmuv3"
-    # 68 kB are seen, for 12 new domains and 44 that failed. Not explained
-    # yet; the allocators' own test leaves nothing on this machine either.
-    leak_kb = 100
