@@ -20,6 +20,7 @@ typedef enum VTimePoll {
     POLL_TRACE,         /* the iteration now running is traced */
 } VTimePoll;
 
+/* What each slice touches comes first: 64 vCPUs take turns in the cache. */
 typedef struct VTimeCPU {
     CPUState *cpu;
     int64_t clock;              /* up to the last vtime_account() */
@@ -33,6 +34,10 @@ typedef struct VTimeCPU {
     bool yielded;               /* gave way in vtime_order() */
     uint64_t insns;
     uint64_t slice_insns;       /* insns when the slice began */
+    /* Of the region; total and exec are derived.  Begins with slices. */
+    VTimeStats stats;
+    int64_t begin;              /* clock when the region began */
+    uint64_t begin_insns;
 
     /* polling */
     VTimePoll poll;
@@ -45,10 +50,6 @@ typedef struct VTimeCPU {
     unsigned n_lines;
     ram_addr_t lines[VTIME_MAX_LINES];
     uint8_t regs[VTIME_MAX_REGS];
-
-    int64_t begin;              /* clock when the region began */
-    VTimeStats stats;           /* of the region; total and exec are derived */
-    uint64_t begin_insns;
 } VTimeCPU;
 
 /* vtime.c: before any vCPU exists. */

@@ -43,6 +43,12 @@ typedef struct VTimeEntry {
     VTimeCPU *v;
 } VTimeEntry;
 
+/*
+ * Instructions; about a millisecond of the host.  Constant, so that slices
+ * are the same in each run.
+ */
+#define MAX_SLICE (1 << 20)
+
 typedef struct VTime {
     VTimeConfig cfg;
     bool timed;
@@ -86,10 +92,14 @@ static inline VTimeEntry entry(VTimeCPU *v)
     };
 }
 
-/* Ties go to the smaller index, so that the order is total. */
+/*
+ * Ties go to the smaller index, so that the order is total.  No branches:
+ * which is first is anybody's guess.
+ */
 static inline bool before(const VTimeEntry *a, const VTimeEntry *b)
 {
-    return a->key < b->key || (a->key == b->key && a->index < b->index);
+    return (a->key < b->key) |
+           ((a->key == b->key) & (a->index < b->index));
 }
 
 static inline void heap_put(unsigned i, const VTimeEntry *e)
@@ -120,9 +130,7 @@ static void heap_down(VTimeCPU *v)
         if (c > vt.n_heap) {
             break;
         }
-        if (c < vt.n_heap && before(&vt.heap[c + 1], &vt.heap[c])) {
-            c++;
-        }
+        c += (c < vt.n_heap) & before(&vt.heap[c + 1], &vt.heap[c]);
         if (!before(&vt.heap[c], &e)) {
             break;
         }
@@ -696,25 +704,37 @@ static inline bool bql_needed(void)
                     (!vt.current && vt.heap[1].key >= vt.deadline));
 }
 
+/* Whole instructions in @ps.  Dividing 32 bits takes half the time. */
+static inline int64_t in_insns(int64_t ps)
+{
+    if ((uint64_t)ps <= UINT32_MAX) {
+        return (uint32_t)ps / (uint32_t)vt.cfg.profile.ps_per_insn;
+    }
+    return ps / vt.cfg.profile.ps_per_insn;
+}
+
 /* Run one slice of @v; returns cpu_exec()'s verdict. */
 static int run_slice(VTimeCPU *v)
 {
     CPUState *cpu = v->cpu;
-    int64_t budget = vt.slice_end - v->clock;
+    int64_t budget = in_insns(vt.slice_end - v->clock);
     int r;
 
-    budget = MAX(budget / vt.cfg.profile.ps_per_insn, 1);
-    budget = MIN(budget, INT32_MAX);
+    budget = MIN(MAX(budget, 1), MAX_SLICE);
     cpu->icount_budget = budget;
     cpu->neg.icount_decr.u16.low = MIN(budget, 0xffff);
     cpu->icount_extra = budget - cpu->neg.icount_decr.u16.low;
     v->slice_insns = v->insns;
 
     current_cpu = cpu;
-    qatomic_set_mb(&vt.running, v);
-    /* A kick that came before this store is seen by the caller's loop. */
-    /* Not tcg_cpu_exec(): exclusive work happens in this thread or never. */
-    r = qatomic_read(&vt.kicked) ? EXCP_INTERRUPT : cpu_exec(cpu);
+    qatomic_set(&vt.running, v);
+    /*
+     * No barrier: a kick at this very moment may see no vCPU running while
+     * the caller's loop did not see the kick.  It is seen after the slice,
+     * hence MAX_SLICE.
+     * Not tcg_cpu_exec(): exclusive work happens in this thread or never.
+     */
+    r = cpu_exec(cpu);
     vtime_account(cpu);
     qatomic_set(&vt.running, NULL);
 
@@ -1049,7 +1069,8 @@ void vtime_start(const VTimeConfig *cfg, unsigned max_cpus)
     /* All of it now: vCPUs may be plugged while others run. */
     vtime_cpus = g_new0(VTimeCPU *, max_cpus);
     vtime_n_cpus = max_cpus;
-    vt.heap = g_new0(VTimeEntry, max_cpus + 1);
+    /* From 1, and heap_down() looks at the one after the last. */
+    vt.heap = g_new0(VTimeEntry, max_cpus + 2);
     vt.cfg = *cfg;
     vt.quantum = cfg->boot_quantum;
     vt.deadline = VTIME_NEVER;

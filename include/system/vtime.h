@@ -63,6 +63,7 @@ typedef enum VTimeParkCause {
  *            sum(parked) + idle + jitter
  */
 typedef struct VTimeStats {
+    uint64_t slices;
     uint64_t insns;
     int64_t total;
     int64_t exec;
@@ -74,7 +75,6 @@ typedef struct VTimeStats {
     int64_t parked[VTIME_PARK__MAX];
     int64_t idle;
     int64_t jitter;
-    uint64_t slices;
     uint64_t parks;
 } VTimeStats;
 
