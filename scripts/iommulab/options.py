@@ -59,6 +59,15 @@ def iommu_cost(text):
     return words
 
 
+def profile(text):
+    """An argparse type: a file, or the name of one in profiles/."""
+    if re.fullmatch(r"[a-z0-9-]+", text):
+        named = paths.ROOT / "profiles" / f"{text}.ini"
+        if named.is_file():
+            return named
+    return Path(text)
+
+
 def positive(word):
     """An argparse type: 1, 2, 3..."""
     if not word.isdecimal() or not int(word):
@@ -91,8 +100,9 @@ def add_common(parser):
              "all share one, as with -icount (default: vtime, where QEMU "
              "knows it)")
     guest.add_argument(
-        "--profile", metavar="FILE", type=Path,
-        help="vtime: the machine's costs (default: profiles/generic-*.ini)")
+        "--profile", metavar="FILE", type=profile,
+        help="vtime: the machine's costs, or the name of one of profiles/ "
+             "(default: profiles/generic-*.ini)")
     guest.add_argument(
         "--quantum", metavar="NS", type=positive,
         help="vtime: how far a CPU may run ahead of the others (default: "

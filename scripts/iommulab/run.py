@@ -177,12 +177,12 @@ def main(args):
 
 def plan(args, progress):
     """The cells, in the order of the table."""
-    knobs = _knobs(args)
+    chosen = knobs(args)
     machines = [machine.MACHINES[name] for name in args.machine]
     files = options.files(args, machines, progress)
     append = (("iommulab.counters=1",) if args.counters else ()) \
         + tuple(args.append)
-    return [Cell(m, cpus, mode, args.workload, {"threads": cpus, **knobs},
+    return [Cell(m, cpus, mode, args.workload, {"threads": cpus, **chosen},
                  files[m.name], machine.has_port(files[m.name].qemu),
                  options.clock(args, m, files[m.name].qemu),
                  append, tuple(options.extra(args, m)), algorithms)
@@ -190,8 +190,9 @@ def plan(args, progress):
             for algorithms in modes.choices(args, m, mode)]
 
 
-def _knobs(args):
-    knobs = {"ms": max(1, round(args.duration * 1000)), **KNOBS}
+def knobs(args):
+    """What the benchmark is asked for, by knob."""
+    chosen = {"ms": max(1, round(args.duration * 1000)), **KNOBS}
     for text in args.knob:
         key, _, value = text.partition("=")
         if key not in KNOBS or not value:
@@ -201,8 +202,8 @@ def _knobs(args):
             if not value.isdecimal():
                 raise UsageError(f"knob {key}: '{value}' is not a number")
             value = int(value)
-        knobs[key] = value
-    return knobs
+        chosen[key] = value
+    return chosen
 
 
 class Batch:
