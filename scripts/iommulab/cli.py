@@ -7,9 +7,10 @@ import signal
 import sys
 
 from . import boot, build, doctor, locks, modes, patches, run, suites
+from . import sweep
 from .errors import ENVIRONMENT, INTERRUPTED, USAGE, LabError
 
-VERBS = (run, locks, build, boot, modes, doctor, suites, patches)
+VERBS = (run, sweep, locks, build, boot, modes, doctor, suites, patches)
 
 EXIT_CODES = """\
 exit status:

@@ -50,6 +50,9 @@ class Figure:
     value: float
     source: str
     fitted: bool            # it was used to choose a parameter
+    group: str              # name of its row in a table, and the column's
+    at: str                 # value, where it was given 'along' an option
+    along: str
 
 
 @dataclass(frozen=True)
@@ -266,6 +269,10 @@ def _figures(item, points):
     relative = None
     if "relative-to" in item:
         relative = _selector(item["relative-to"], "relative-to")
+    if not isinstance(item.get("fitted", False), bool):
+        raise UsageError("fitted: not true or false")
+    if not isinstance(item.get("name", ""), str):
+        raise UsageError("name: not a string")
     expression = item.get("metric", metric.RATE)
     metric.check(expression)
     along = item.get("along")
@@ -294,7 +301,9 @@ def _figures(item, points):
         figures.append(Figure(
             _name(item.get("name"), chosen, more, expression, against),
             expression, chosen, against, value, item["source"],
-            item.get("fitted", False) is True))
+            item.get("fitted", False),
+            _name(item.get("name"), cell, {}, expression, relative),
+            next(iter(more.values()), ""), along or ""))
     return figures
 
 

@@ -75,8 +75,8 @@ def positive(word):
     return int(word)
 
 
-def add_common(parser):
-    guest = parser.add_argument_group("the guest")
+def add_files(guest):
+    """What a guest is made of, and what is added to its command lines."""
     guest.add_argument(
         "--append", metavar="ARGS", action="append", default=[],
         help="add to the guest kernel's command line")
@@ -94,6 +94,38 @@ def add_common(parser):
         "--qemu-opt", metavar="OPTS", action="append", default=[],
         help="add to QEMU's command line; QEMU runs in the folder of its "
              "logs, so give absolute paths")
+
+
+def add_timeout(guest):
+    guest.add_argument(
+        "--timeout", metavar="TIME", type=seconds,
+        help="host time one guest may take (default: 180 s and 6 s for "
+             "each CPU)")
+
+
+def add_jitter(guest):
+    guest.add_argument(
+        "--jitter", metavar="SEED", type=positive,
+        help="vtime: let the CPUs start at pseudo-random times below 1 us")
+
+
+def add_output(parser):
+    out = parser.add_argument_group("output")
+    out.add_argument(
+        "--output", metavar="DIR", type=Path,
+        help="keep the folders of the guests here (default: build/results)")
+    out.add_argument(
+        "--keep", action="store_true",
+        help="keep the folder of an interrupted guest, and the serial log "
+             "of one that ended well")
+    out.add_argument(
+        "--dry-run", action="store_true",
+        help="print each command, quoted for a shell, and run none")
+
+
+def add_common(parser):
+    guest = parser.add_argument_group("the guest")
+    add_files(guest)
     guest.add_argument(
         "--clock", choices=("vtime", "functional"),
         help="vtime: each CPU has a virtual clock of its own; functional: "
@@ -107,9 +139,7 @@ def add_common(parser):
         "--quantum", metavar="NS", type=positive,
         help="vtime: how far a CPU may run ahead of the others (default: "
              "100)")
-    guest.add_argument(
-        "--jitter", metavar="SEED", type=positive,
-        help="vtime: let the CPUs start at pseudo-random times below 1 us")
+    add_jitter(guest)
     guest.add_argument(
         "--watch", choices=("off", "auto", "all"),
         help="vtime: let contended cache lines cost time, by the profile; "
@@ -120,21 +150,8 @@ def add_common(parser):
              "as docs/specs/iommu-queue.rst names them; the word 'profile' "
              "takes what is not given from the profile (default: commands "
              "complete at once)")
-    guest.add_argument(
-        "--timeout", metavar="TIME", type=seconds,
-        help="host time one guest may take (default: 180 s and 6 s for "
-             "each CPU)")
-    out = parser.add_argument_group("output")
-    out.add_argument(
-        "--output", metavar="DIR", type=Path,
-        help="keep the folders of the guests here (default: build/results)")
-    out.add_argument(
-        "--keep", action="store_true",
-        help="keep the folder of an interrupted guest, and the serial log "
-             "of one that ended well")
-    out.add_argument(
-        "--dry-run", action="store_true",
-        help="print each command, quoted for a shell, and run none")
+    add_timeout(guest)
+    add_output(parser)
 
 
 def clock(args, m, qemu):

@@ -26,6 +26,9 @@ KNOBS = {"depth": 50, "size": 4096, "sg": 0, "dir": "to", "touch": 1,
          "compute": 0, "xcpu": 0, "warmup": 5, "sample": 16}
 
 
+ERROR = "error.json"
+
+
 @dataclass(frozen=True)
 class Cell:
     """One guest to run, with everything that decides its result."""
@@ -154,12 +157,7 @@ def add_parser(subparsers):
 
 def main(args):
     progress = Progress()
-    if args.json not in (None, "-"):
-        path = Path(args.json).absolute()
-        if not path.parent.is_dir():
-            raise UsageError(f"--json: there is no folder {path.parent}")
-        if path.is_dir():
-            raise UsageError(f"--json: {path} is a folder")
+    check_json(args.json)
     cells = plan(args, progress)
     output = options.output(args)
     if args.dry_run:
@@ -175,11 +173,21 @@ def main(args):
     return batch.report()
 
 
-def plan(args, progress):
+def check_json(name):
+    """Tell now what would keep the file of --json from being written."""
+    if name not in (None, "-"):
+        path = Path(name).absolute()
+        if not path.parent.is_dir():
+            raise UsageError(f"--json: there is no folder {path.parent}")
+        if path.is_dir():
+            raise UsageError(f"--json: {path} is a folder")
+
+
+def plan(args, progress, files=None):
     """The cells, in the order of the table."""
     chosen = knobs(args)
     machines = [machine.MACHINES[name] for name in args.machine]
-    files = options.files(args, machines, progress)
+    files = files or options.files(args, machines, progress)
     append = (("iommulab.counters=1",) if args.counters else ()) \
         + tuple(args.append)
     return [Cell(m, cpus, mode, args.workload, {"threads": cpus, **chosen},
@@ -223,11 +231,12 @@ class Batch:
     def measure(self):
         """Run all cells, some at a time. Ctrl-C ends the running guests."""
         self.output.mkdir(parents=True, exist_ok=True)
-        self._save()
-        self.progress.count(len(self.cells))
+        self.save()
+        cells = self.todo()
+        self.progress.count(len(cells), sum(map(self.weight, cells)))
         jobs = self.args.jobs or len(os.sched_getaffinity(0))
         pool = ThreadPoolExecutor(jobs)
-        todo = {pool.submit(self._one, cell): cell for cell in self.cells}
+        todo = {pool.submit(self._one, cell): cell for cell in cells}
         try:
             while todo:
                 ended, _ = wait(todo, 0.5, FIRST_COMPLETED)
@@ -239,6 +248,14 @@ class Batch:
             self.stop.set()
             pool.shutdown(cancel_futures=True)
             self.progress.end()
+
+    def todo(self):
+        """The cells to run, in the order of their start."""
+        return self.cells
+
+    def weight(self, cell):
+        """How long a cell takes, in whatever unit."""
+        return 1
 
     def report(self):
         """Print what there is; return the exit code."""
@@ -254,9 +271,13 @@ class Batch:
                         for c in self.cells if c.key in self.failed]
             print(table.render(cells, failures, left))
             print(f"\nResults: {self.output}")
+        return self.code()
+
+    def code(self):
+        """The exit code for what there is."""
         if self.failed:
             return next(iter(self.failed.values())).code
-        if any(c["provenance"]["findings"] for c in cells):
+        if any(c["provenance"]["findings"] for c in self.finished.values()):
             return GuestError.code
         return OK
 
@@ -266,16 +287,16 @@ class Batch:
             data, spent = future.result()
         except LabError as err:
             self.failed[cell.key] = err
-            self.progress.failed(f"{cell.label}: {err}")
+            self.progress.failed(f"{cell.label}: {err}", self.weight(cell))
             return
         self.finished[cell.key] = data
-        self._save()
+        self.save()
         self.progress.done("{}: {:.0f} operations per CPU per s, {}".format(
-            cell.label, data["ops_per_cpu_per_s"], spent))
+            cell.label, data["ops_per_cpu_per_s"], spent), self.weight(cell))
         for text in data["provenance"]["findings"]:
             self.progress.note(f"{cell.label}: doubtful, the log has: {text}")
 
-    def _save(self):
+    def save(self):
         """Write the file given with --json, with what is finished."""
         if self.args.json not in (None, "-"):
             result.write(self.args.json, result.document(self._cells()))
@@ -288,7 +309,7 @@ class Batch:
         """(cell of the result file, how it was got), in a worker thread."""
         final = self.output / cell.folder
         if self.args.resume:
-            data = _earlier(final)
+            data = earlier(final)
             if data:
                 return data, "from an earlier run"
         self.running[cell.key] = cell
@@ -300,9 +321,11 @@ class Batch:
         try:
             return self._guest(cell, work, final)
         except LabError as err:
-            _rename(work, final.with_name(final.name + ".failed"))
-            raise type(err)(str(err).replace(str(work),
-                                             f"{final}.failed")) from None
+            failed = failed_folder(final)
+            text = str(err).replace(str(work), str(failed))
+            result.write(work / ERROR, {"code": err.code, "message": text})
+            _rename(work, failed)
+            raise type(err)(text) from None
         finally:
             self.running.pop(cell.key)
             if work.exists() and not self.args.keep:
@@ -350,7 +373,12 @@ class Batch:
                                    result.timed_queue(cell.argv))}
 
 
-def _earlier(folder):
+def failed_folder(final):
+    """Where a cell is kept that failed; the folder has an ERROR file."""
+    return final.with_name(final.name + ".failed")
+
+
+def earlier(folder):
     """The finished cell in this folder, if there is a valid one."""
     try:
         data = json.loads((folder / "result.json").read_text())
