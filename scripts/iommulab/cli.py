@@ -6,11 +6,12 @@ import os
 import signal
 import sys
 
-from . import boot, build, doctor, locks, modes, patches, run, suites
-from . import sweep
+from . import boot, build, doctor, locks, modes, patches, report, run
+from . import suites, sweep
 from .errors import ENVIRONMENT, INTERRUPTED, USAGE, LabError
 
-VERBS = (run, sweep, locks, build, boot, modes, doctor, suites, patches)
+VERBS = (run, sweep, report, locks, build, boot, modes, doctor, suites,
+         patches)
 
 EXIT_CODES = """\
 exit status:

@@ -183,6 +183,19 @@ def render(found):
     return "\n".join(out)
 
 
+def summary(tables):
+    """All tables, and a line for each work at the end."""
+    out = [render(t) + "\n" for t in tables]
+    out.append(f"{'':<32}{'figures':>9}{'median error':>15}{'in order':>12}")
+    for t in tables:
+        right, total = t.order
+        error = "-" if t.median_error is None \
+            else f"{100 * t.median_error:.0f} %"
+        out.append(f"{t.work + ' ' + t.name:<32}{len(t.errors):>9}{error:>15}"
+                   + (f"{right} of {total}" if total else "-").rjust(12))
+    return "\n".join(out)
+
+
 def verdict(found):
     """One or two sentences."""
     measured = [r for r in found.rows if r.ratio is not None]
@@ -196,8 +209,9 @@ def verdict(found):
         kinds = {}
         for row in found.rows:
             if row.ratio is not None and not row.figure.fitted:
-                kinds.setdefault(row.figure.metric, []).append(
-                    abs(row.ratio - 1))
+                kind = "rates" if row.figure.metric == metric.RATE else \
+                    row.figure.group
+                kinds.setdefault(kind, []).append(abs(row.ratio - 1))
         if len(kinds) > 1:
             text += " (" + "; ".join(f"{kind}: {_error(errors)}" for
                                      kind, errors in kinds.items()) + ")"

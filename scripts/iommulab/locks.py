@@ -160,11 +160,9 @@ def load(path):
         raise UsageError(f"{path} is not a result channel's output") from None
 
 
-def system_map(args):
-    if args.map:
-        path = args.map
-    else:
-        folder = args.result if args.result.is_dir() else args.result.parent
+def system_map(folder, path=None):
+    """The Symbols of the kernel that the cell in this folder ran."""
+    if not path:
         try:
             words = shlex.split((folder / "cmd").read_text())
             kernel = Path(words[words.index("-kernel") + 1])
@@ -184,7 +182,8 @@ def main(args):
     region = args.region
     if region is None:
         region = regions[-1] if regions else 0
-    data = analyse(lines, region, system_map(args))
+    folder = args.result if args.result.is_dir() else args.result.parent
+    data = analyse(lines, region, system_map(folder, args.map))
     if args.json:
         print(json.dumps(data, indent=1))
     elif args.folded:

@@ -15,7 +15,7 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from . import guest, machine, modes, options, result, snapshot, table
+from . import guest, machine, modes, options, result, snapshot, table, trace
 from .errors import INTERRUPTED, OK, GuestError, LabError, UsageError
 from .progress import Progress, duration
 
@@ -43,6 +43,7 @@ class Cell:
     append: tuple
     qemu_opts: tuple
     algorithms: tuple = ()      # of (knob, mode), see modes.py
+    traced: bool = False        # see trace.py
 
     @property
     def label(self):
@@ -72,7 +73,8 @@ class Cell:
         """The command that boots the guest for its job."""
         return machine.argv(self.machine, self.cpus, self.files,
                             self.cmdline, self.port, self.clock,
-                            self.job, self.qemu_opts)
+                            self.job, self.qemu_opts
+                            + (trace.OPTIONS if self.traced else ()))
 
     @property
     def binaries(self):
@@ -136,6 +138,10 @@ def add_parser(subparsers):
         "--counters", action="store_true",
         help="have the kernel count what its algorithms do, which costs it a "
              "few instructions, and keep that with the results")
+    parser.add_argument(
+        "--trace", action="store_true",
+        help="log when CPUs wait and what the IOMMU's queue does, for "
+             "'iommulab report'; changes no result")
     options.add_common(parser)
     parser.add_argument(
         "--json", metavar="FILE",
@@ -193,7 +199,8 @@ def plan(args, progress, files=None):
     return [Cell(m, cpus, mode, args.workload, {"threads": cpus, **chosen},
                  files[m.name], machine.has_port(files[m.name].qemu),
                  options.clock(args, m, files[m.name].qemu),
-                 append, tuple(options.extra(args, m)), algorithms)
+                 append, tuple(options.extra(args, m)), algorithms,
+                 args.trace)
             for m in machines for cpus in args.cpus for mode in args.mode
             for algorithms in modes.choices(args, m, mode)]
 

@@ -7,11 +7,11 @@ import json
 import os
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from . import errors, experiment, fidelity, machine, metric, options, paths
-from . import result, run
+from . import errors, experiment, fidelity, machine, metric, options, result
+from . import run
 from .errors import INTERRUPTED, OK, UsageError
 from .progress import Progress, duration
 
@@ -219,6 +219,7 @@ class Sweep(run.Batch):
         return {
             "schema": SCHEMA, "experiment": self.experiment.name,
             "work": self.experiment.work, "title": self.experiment.title,
+            "figures": [asdict(f) for f in self.experiment.figures],
             "points": [{"options": p.point.options, "cell": p.cell.key}
                        for p in self.planned],
             "failed": [{"cell": key, "label": labels[key],
@@ -274,7 +275,7 @@ def check(data):
     """What is wrong with a sweep's document, or None."""
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         return f"its schema is not {SCHEMA}"
-    for key in ("points", "failed", "cells"):
+    for key in ("points", "failed", "cells", "figures"):
         if not isinstance(data.get(key), list):
             return f"{key}: not a list"
     for key in ("experiment", "work", "title"):
@@ -305,28 +306,42 @@ def rates(found, data):
     shown = [p for p in data["points"]
              if p["cell"] in cells
              and not any(f.relative is None and f.metric == metric.RATE
-                         and _fits(p, f.cell) for f in found.figures)]
-    varied = [k for k in dict.fromkeys(
-        k for p in data["points"] for k in p["options"])
-        if len({str(p["options"].get(k)) for p in data["points"]}) > 1]
-    lines = []
-    for point in shown:
-        label = " ".join(
-            f"{v} CPUs" if k == "cpus" else
-            f"{v}" if k in ("machine", "mode", "matrix") else
-            f"{k.removeprefix('knob.')}={v}"
-            for k in varied for v in [point["options"].get(k)]
-            if v is not None) or found.name
-        rate = cells[point["cell"]]["ops_per_cpu_per_s"] / 1000
-        lines.append(f"  {label:<58}{rate:>10.1f}")
-    return lines
+                         and fits(p, f.cell) for f in found.figures)]
+    chosen = varied(data["points"])
+    return ["  {:<58}{:>10.1f}".format(
+        label(point, chosen) or found.name,
+        cells[point["cell"]]["ops_per_cpu_per_s"] / 1000)
+        for point in shown]
 
 
-def _fits(point, selector):
+def varied(points):
+    """The options that are not the same in all points."""
+    return [key for key in dict.fromkeys(k for p in points
+                                         for k in p["options"])
+            if len({str(p["options"].get(key)) for p in points}) > 1]
+
+
+def label(point, keys):
+    """A point by these of its options: "4 CPUs cmdq=add" """
+    options = point["options"]
+    return " ".join(
+        f"{options[k]} CPU{'' if options[k] == 1 else 's'}" if k == "cpus"
+        else f"{options[k]}" if k in ("machine", "mode", "matrix") else
+        f"{k.removeprefix('knob.')}={options[k]}"
+        for k in keys if k in options)
+
+
+def fits(point, selector):
+    """Whether a point has all of these options."""
     return all(str(point["options"].get(k)) == str(v)
                for k, v in selector.items())
 
 
-def default_file(name):
-    """Where a sweep of this name leaves its document by default."""
-    return paths.BUILD / "results" / f"{name}.json"
+def figures(data):
+    """The experiment of a sweep's document, without its points."""
+    try:
+        found = tuple(experiment.Figure(**f) for f in data["figures"])
+    except TypeError:
+        found = ()
+    return experiment.Experiment(data["experiment"], None, data["title"],
+                                 data["work"], (), found)
