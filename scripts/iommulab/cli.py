@@ -6,17 +6,18 @@ import os
 import signal
 import sys
 
-from . import boot, build, doctor, locks, modes, patches, report, run
+from . import boot, build, compare, doctor, locks, modes, patches, report, run
 from . import suites, sweep
 from .errors import ENVIRONMENT, INTERRUPTED, USAGE, LabError
 
-VERBS = (run, sweep, report, locks, build, boot, modes, doctor, suites,
-         patches)
+VERBS = (run, sweep, compare, report, locks, build, boot, modes, doctor,
+         suites, patches)
 
 EXIT_CODES = """\
 exit status:
   0  everything went well
-  1  a test failed, or a patch does not apply
+  1  a test failed, a patch does not apply, or 'compare --fail-on' found what
+     it looks for
   2  wrong usage
   3  a build failed
   4  skipped

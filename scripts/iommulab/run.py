@@ -106,6 +106,12 @@ def add_parser(subparsers):
         description="Boot one guest for each machine, number of CPUs and "
                     "mode, let it map and unmap DMA buffers, and print a "
                     "table. What is missing is installed and built first.")
+    add_options(parser)
+    parser.set_defaults(func=main)
+
+
+def add_options(parser):
+    """All that says what to run, and how."""
     what = parser.add_argument_group("what to measure")
     what.add_argument(
         "--machine", metavar="LIST", default=list(machine.MACHINES),
@@ -158,7 +164,6 @@ def add_parser(subparsers):
         help="boot each machine once, keep it, and restore it for each cell; "
              "no result depends on it (default: where nothing is added to "
              "QEMU's command line)")
-    parser.set_defaults(func=main)
 
 
 def main(args):
