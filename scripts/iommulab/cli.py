@@ -6,12 +6,12 @@ import os
 import signal
 import sys
 
-from . import boot, build, compare, doctor, locks, modes, patches, report, run
-from . import suites, sweep
+from . import boot, build, compare, completion, doctor, locks, modes, patches
+from . import report, run, suites, sweep
 from .errors import ENVIRONMENT, INTERRUPTED, USAGE, LabError
 
 VERBS = (run, sweep, compare, report, locks, build, boot, modes, doctor,
-         suites, patches)
+         suites, patches, completion)
 
 EXIT_CODES = """\
 exit status:
