@@ -63,6 +63,7 @@ class Experiment:
     work: str
     points: tuple
     figures: tuple
+    short: bool = False
 
     def find(self, selector):
         """The one point that fits, or None in a short form."""
@@ -129,7 +130,7 @@ def _experiment(name, path, data, short):
                    if all(any(p.fits(s) for p in points)
                           for s in (f.cell, f.relative) if s is not None)]
     return Experiment(name, path, data["title"], data["work"], tuple(points),
-                      tuple(figures))
+                      tuple(figures), short)
 
 
 # --- The points ------------------------------------------------------------

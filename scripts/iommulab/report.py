@@ -143,9 +143,8 @@ def main(args):
 def load(names, results):
     """[Study] of what the user named, or of all experiments that ran."""
     if not names:
-        names = [str(results / f"{name}.json")
-                 for name in experiment.names()
-                 if (results / f"{name}.json").is_file()]
+        names = [str(path) for name in experiment.names()
+                 if (path := sweep.latest(results, name))]
         if not names:
             raise UsageError(f"there are no results of an experiment in "
                              f"{results}: 'iommulab sweep' makes some")
@@ -155,8 +154,8 @@ def load(names, results):
 def _study(text, results):
     path = Path(text)
     if text in experiment.names():
-        path = results / f"{text}.json"
-        if not path.is_file():
+        path = sweep.latest(results, text)
+        if not path:
             raise UsageError(f"{text} was not run: 'iommulab sweep {text}' "
                              "does that")
     elif path.is_dir():
@@ -191,7 +190,7 @@ def _study(text, results):
 def _experiment(data):
     """The experiment as it is now; else as it was when it was run."""
     if data["experiment"] in experiment.names():
-        return experiment.load(data["experiment"])
+        return experiment.load(data["experiment"], data["short"])
     return sweep.figures(data)
 
 
@@ -215,10 +214,9 @@ def _fidelity(args, results):
     else:
         tables = []
         for name in experiment.names():
-            path = results / f"{name}.json"
+            path = sweep.latest(results, name)
             tables.append(fidelity.compare(
-                experiment.load(name),
-                sweep.load(path) if path.is_file() else None))
+                experiment.load(name), sweep.load(path) if path else None))
     if args.json == "-":
         json.dump(fidelity.document(tables), sys.stdout, indent=1)
         print()

@@ -105,9 +105,25 @@ def add_parser(subparsers):
                     "comparison needs no options",
         description="Boot one guest for each machine, number of CPUs and "
                     "mode, let it map and unmap DMA buffers, and print a "
-                    "table. What is missing is installed and built first.")
+                    "table. What is missing is installed and built first. "
+                    "Where no option says what to measure, the short forms "
+                    "of published experiments are run instead, and put "
+                    "beside the published figures.")
     add_options(parser)
-    parser.set_defaults(func=main)
+    parser.set_defaults(func=functools.partial(_main, parser))
+
+
+# Options that do not say what to measure.
+PLAIN = ("jobs", "resume", "output", "keep", "dry_run", "timeout")
+
+
+def _main(parser, args):
+    default = vars(parser.parse_args([]))
+    if all(getattr(args, key) == value for key, value in default.items()
+           if key not in PLAIN and key != "func"):
+        from . import sweep     # which builds on this
+        return sweep.comparison(args)
+    return main(args)
 
 
 def add_options(parser):

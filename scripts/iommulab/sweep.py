@@ -10,13 +10,16 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from . import errors, experiment, fidelity, machine, metric, options, result
-from . import run
+from . import errors, experiment, fidelity, machine, metric, options, paths
+from . import result, run
 from .errors import INTERRUPTED, OK, UsageError
 from .progress import Progress, duration
 
 SCHEMA = "iommulab/sweep/1"
 SECONDS = "seconds.json"    # beside the cells: how long each one took
+
+# What `iommulab run` runs the short forms of.
+COMPARISON = ("garry-2020",)
 
 # A failure that the same cell would show again.
 LASTING = (errors.GuestError.code, errors.GuestTimeout.code)
@@ -89,6 +92,42 @@ def main(args):
     return batch.report()
 
 
+def comparison(args):
+    """What `iommulab run` does without options: published experiments, in
+    short, and the report."""
+    progress = Progress()
+    output = options.output(args)
+    args.force, args.rerun_failed = not args.resume, True
+    args.snapshot = args.snapshot is not False
+    batches = []
+    for name in COMPARISON:
+        found = experiment.load(name, short=True)
+        batches.append(Sweep(args, output, found,
+                             plan(args, found, progress), progress))
+    if args.dry_run:
+        for batch in batches:
+            for cell in batch.todo():
+                print(machine.shell(cell.argv, output / cell.folder))
+        return OK
+    code = OK
+    for number, batch in enumerate(batches):
+        batch.announce()
+        if number:
+            print()
+        try:
+            batch.measure()
+        except KeyboardInterrupt:
+            batch.report()
+            return INTERRUPTED
+        code = batch.report() or code
+    from . import report        # which builds on this
+    page = (output if args.output else paths.BUILD) / "report.html"
+    page.write_text(report.html(report.load(
+        [str(batch.file) for batch in batches], output)))
+    print(f"Report: {page}")
+    return code
+
+
 def plan(args, found, progress):
     """[Planned], in the order of the file."""
     machines = {p.args.machine[0]: machine.MACHINES[p.args.machine[0]]
@@ -140,6 +179,7 @@ class Sweep(run.Batch):
                 if failure:
                     self.failed[cell.key] = failure
         self.known_before = {*self.finished, *self.failed}
+        self.file = file(output, found)
 
     # --- The plan ---
 
@@ -209,7 +249,7 @@ class Sweep(run.Batch):
     def save(self):
         """Write the sweep's file, with what is finished."""
         data = self.document()
-        result.write(self.output / f"{self.experiment.name}.json", data)
+        result.write(self.file, data)
         result.write(self.output / SECONDS, dict(self.seconds))
         if self.args.json not in (None, "-"):
             result.write(self.args.json, data)
@@ -219,6 +259,7 @@ class Sweep(run.Batch):
         return {
             "schema": SCHEMA, "experiment": self.experiment.name,
             "work": self.experiment.work, "title": self.experiment.title,
+            "short": self.experiment.short,
             "figures": [asdict(f) for f in self.experiment.figures],
             "points": [{"options": p.point.options, "cell": p.cell.key}
                        for p in self.planned],
@@ -246,7 +287,7 @@ class Sweep(run.Batch):
             elif self.finished.get(cell.key, {}).get(
                     "provenance", {}).get("findings"):
                 print(f"Doubtful: {cell.label}: its log has a warning")
-        print(f"\nResults: {self.output / self.experiment.name}.json")
+        print(f"\nResults: {self.file}")
         return self.code()
 
 
@@ -258,6 +299,21 @@ def _guess(cell):
 
 
 # --- What a sweep left behind ----------------------------------------------
+
+def file(output, found):
+    """Where a sweep's document is. That of a short form does not take the
+    place of the whole one."""
+    return output / f"{found.name}{'-short' if found.short else ''}.json"
+
+
+def latest(output, name):
+    """The document of this experiment, of the short form where there is no
+    other; or None."""
+    for path in (output / f"{name}.json", output / f"{name}-short.json"):
+        if path.is_file():
+            return path
+    return None
+
 
 def load(path):
     """A sweep's document; UsageError if it is none."""
@@ -281,6 +337,8 @@ def check(data):
     for key in ("experiment", "work", "title"):
         if not isinstance(data.get(key), str):
             return f"{key}: not a string"
+    if not isinstance(data.get("short"), bool):
+        return "short: not true or false"
     for point in data["points"]:
         if not isinstance(point, dict) or \
                 not isinstance(point.get("options"), dict) or \

@@ -37,6 +37,11 @@ class ReportTest(LabTest):
         self.expect(0, "sweep", str(self.file), *fake, "--qemu",
                     str(self.qemu), "--no-snapshot", *args)
 
+    def short(self):
+        """The short form, under the name of the whole."""
+        self.sweep("--short")
+        (self.output / "test-short.json").rename(self.output / "test.json")
+
     def report(self, code, *args):
         return self.expect(code, "report", "--output", str(self.output),
                            *map(str, args))
@@ -62,7 +67,7 @@ class Report(ReportTest):
             self.assertIn(words, text)
 
     def test_a_window(self):
-        self.sweep("--short")
+        self.short()
         self.trace(cpus=1)
         self.report(0, self.output / "test.json", "--html", self.page,
                     "--window", "0.5:4")
@@ -78,7 +83,7 @@ class Report(ReportTest):
         self.assertIn("strict runs at 25 % of lazy", self.page.read_text())
 
     def test_folder_of_a_cell(self):
-        self.sweep("--short")
+        self.short()
         [folder] = self.output.glob("vtd-1-lazy-*")
         self.report(0, folder, "--html", self.page)
         self.assertIn(folder.name, self.page.read_text())
@@ -86,12 +91,12 @@ class Report(ReportTest):
     def test_failed_cells_are_told(self):
         self.expect(5, "sweep", str(self.file), "--short",
                     *self.fake("panic-lazy"))
-        self.report(0, self.output / "test.json", "--html", self.page)
+        self.report(0, self.output / "test-short.json", "--html", self.page)
         self.assertIn("Failed: vtd 1 CPU lazy: the guest panicked",
                       self.page.read_text())
 
     def test_perfetto(self):
-        self.sweep("--short")
+        self.short()
         path = self.folder / "trace.json"
         done = self.report(2, self.output / "test.json", "--perfetto", path)
         self.assertIn("no cell was traced", done.stderr)
@@ -111,7 +116,7 @@ class Report(ReportTest):
         self.report(0, folder, "--perfetto", path)
 
     def test_a_broken_trace(self):
-        self.sweep("--short")
+        self.short()
         folder = self.trace(cpus=1)
         (folder / "trace.log").write_text("vtime_region begin 1 at 5 ps\n")
         self.report(0, self.output / "test.json", "--html", self.page)
@@ -166,7 +171,7 @@ class Fidelity(ReportTest):
                                          "simulated", "ratio"})
 
     def test_to_a_file(self):
-        self.sweep("--short")
+        self.short()
         path = self.folder / "f.json"
         done = self.report(0, self.output / "test.json", "--fidelity",
                            "--json", path)

@@ -6,12 +6,13 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 import time
 import unittest
 
-from lab import FAKE, LabTest
+from lab import FAKE, ROOT, LabTest
 
-from iommulab import sweep
+from iommulab import experiment, sweep
 
 EXPERIMENT = """
 title = "A test"
@@ -190,6 +191,64 @@ class Sweep(LabTest):
             self.assertIn(says, done.stderr)
             self.assertEqual(done.stdout, "")
         self.assertFalse(self.output.exists())
+
+
+class Comparison(LabTest):
+    """`iommulab run` without options that say what to measure."""
+
+    def cells(self):
+        return sum(len(experiment.load(name, True).points)
+                   for name in sweep.COMPARISON)
+
+    def test_dry_run(self):
+        done = self.expect(0, "run", "--dry-run", "--output",
+                           str(self.output))
+        lines = done.stdout.splitlines()
+        self.assertEqual(len(lines), self.cells())
+        for line in lines:
+            self.assertIn("vtime-watch=auto", line)
+            self.assertIn("queue-timing=on", line)
+        self.assertFalse(self.output.exists())
+
+    def test_any_option_makes_it_the_table(self):
+        done = self.expect(0, "run", "--dry-run", "--cpus", "1")
+        self.assertNotIn("queue-timing=on", done.stdout)
+        self.assertEqual(len(done.stdout.splitlines()), 6)
+
+    def comparison(self, *args):
+        """With a stand-in, which the command line cannot choose."""
+        qemu = self.folder / "vtime-qemu"
+        qemu.write_text("#!/bin/sh\n# iommulab-port vtime-quantum\n"
+                        f"exec {FAKE} \"$@\"\n")
+        qemu.chmod(0o755)
+        return subprocess.run(
+            [sys.executable, "-Bc",
+             "import sys; from iommulab import cli, sweep\n"
+             "args = cli.parser().parse_args(sys.argv[1:])\n"
+             "sys.exit(sweep.comparison(args))", "run", *self.fake(),
+             "--no-snapshot", "--qemu", str(qemu), *args], text=True,
+            capture_output=True, timeout=self.timeout,
+            env={**os.environ, "PYTHONPATH": str(ROOT / "scripts")})
+
+    def test_what_comes_out(self):
+        done = self.comparison()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stderr.count("operations per CPU"),
+                         self.cells())
+        self.assertEqual(done.stdout.count("Median error"),
+                         len(sweep.COMPARISON))
+        for line in done.stdout.splitlines():
+            if str(self.folder) not in line:
+                self.assertLessEqual(len(line), 72, line)
+        for name in sweep.COMPARISON:
+            self.assertTrue((self.output / f"{name}-short.json").exists())
+            self.assertIn(name, (self.output / "report.html").read_text())
+        # It measures anew, unless it is told not to.
+        done = self.comparison()
+        self.assertEqual(done.stderr.count("operations per CPU"),
+                         self.cells())
+        done = self.comparison("--resume")
+        self.assertNotIn("operations per CPU", done.stderr)
 
 
 if __name__ == "__main__":
