@@ -104,6 +104,8 @@ class Study:
     def verdict(self):
         if self.compared and self.compared.rows:
             return fidelity.verdict(self.compared)
+        if not self.cells:
+            return "No cell has a result."
         text = table.sentence(self.cells).removeprefix("Verdict: ")
         if text.startswith("none"):
             return (f"{len(self.cells)} cell"
@@ -325,9 +327,10 @@ def _section(study, window):
     if study.compared and study.compared.rows:
         parts.append(page.heading(3, "Published and simulated"))
         parts.append(_published(study.compared))
-    parts.append(page.heading(3, "Operations per CPU per second"))
-    parts.append(_curves(study))
-    parts.append(page.details("All cells", _cells(study, labels)))
+    if study.cells:
+        parts.append(page.heading(3, "Operations per CPU per second"))
+        parts.append(_curves(study))
+        parts.append(page.details("All cells", _cells(study, labels)))
     parts.append(_cycles(study, labels))
     parts.append(_lanes(study, labels, window))
     parts.append(_contention(study, labels))

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The report's page and its charts."""
 
+import dataclasses
 import re
 import unittest
 from html.parser import HTMLParser
+from pathlib import Path
 from xml.etree import ElementTree
 
 from iommulab import page, report, svg
@@ -64,7 +66,6 @@ def cell(cpus, cmdq="cas", rate=1000.0):
 def study(cells):
     points = [{"options": report._options(c),
                "cell": c["provenance"]["cell"]} for c in cells]
-    from pathlib import Path
     return report.Study("n", "t <&>", "", cells, points, None,
                         Path("/nonexistent"))
 
@@ -111,6 +112,13 @@ class Html(unittest.TestCase):
 
     def test_one_cell(self):
         self.assertEqual(Balanced(report.html([study([cell(1)])])).wrong, [])
+
+    def test_nothing_but_failures(self):
+        empty = dataclasses.replace(study([]), failed=(
+            {"label": "a <cell>", "message": "it broke\nlog"},))
+        text = report.html([empty])
+        self.assertEqual(Balanced(text).wrong, [])
+        self.assertIn("Failed: a &lt;cell&gt;: it broke<", text)
 
     def test_many_cells_stay_small(self):
         cells = [cell(n, a) for n in range(1, 97, 4) for a in
