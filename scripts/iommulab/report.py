@@ -4,6 +4,7 @@ published figures, or as a trace for ui.perfetto.dev."""
 
 import argparse
 import bisect
+import functools
 import json
 import sys
 from dataclasses import dataclass
@@ -14,10 +15,10 @@ from . import experiment, fidelity, locks, metric, options, page, paths
 from . import result, svg, sweep, table, trace
 from .errors import OK, UsageError
 
-TRACED = 3              # cells whose lanes are drawn, for each study
+TRACED = 3              # cells whose lanes are drawn, in all
 CONTENDED = 12          # cells whose locks are shown
 TOP = 8                 # lines of those tables
-LONGEST = 400           # spans drawn for each CPU
+SPANS = 6000            # spans and marks drawn for each of these cells
 
 # Parts of a CPU's time, as shown, and what they are in `vcpus`.
 KINDS = {"executing": ("exec",), "waits for a line": ("line_wait",),
@@ -266,21 +267,24 @@ def _symbols(folder):
 
 
 def line_names(folder):
-    """{address in RAM: name} of the lines that were waited for."""
+    """A function that gives the name of an address in RAM, or the address."""
     try:
         lines = locks.load(folder)
     except UsageError:
-        return {}
+        return str
     symbols = _symbols(folder)
-    names = locks.Names([l for l in lines if l["iommulab"] == "name"])
-    found = {}
-    for line in lines:
-        if line["iommulab"] == "line":
-            addr = int(line["addr"], 16)
-            name = names.name(addr) or symbols.name(addr)
-            if name:
-                found[line["ram"]] = name
-    return found
+    names = locks.Names([l for l in lines if l["iommulab"] == "name"],
+                        locks.ram_base(folder))
+    known = {line["ram"]: int(line["addr"], 16) for line in lines
+             if line["iommulab"] == "line"}
+
+    @functools.cache
+    def name(ram):
+        addr = known.get(ram)
+        return (names.name(addr, int(ram, 16))
+                or addr is not None and symbols.name(addr) or ram)
+
+    return name
 
 
 # --- The page --------------------------------------------------------------
@@ -290,7 +294,11 @@ def html(studies, window=None):
     heading = studies[0].name if len(studies) == 1 else \
         f"{len(studies)} results"
     body = [page.header(f"iommulab: {heading}", _overall(studies))]
-    body += [_section(study, window) for study in studies]
+    left = TRACED
+    for study in studies:
+        traced = _traced(study)[:left]
+        left -= len(traced)
+        body.append(_section(study, traced, window))
     body.append(_meaning(studies))
     return page.document(f"iommulab: {heading}", "".join(body))
 
@@ -308,7 +316,7 @@ def _overall(studies):
         for t in compared) + "."
 
 
-def _section(study, window):
+def _section(study, traced, window):
     chosen = sweep.varied(study.points)
     labels = {p["cell"]: sweep.label(p, chosen) or study.name
               for p in study.points}
@@ -332,7 +340,7 @@ def _section(study, window):
         parts.append(_curves(study))
         parts.append(page.details("All cells", _cells(study, labels)))
     parts.append(_cycles(study, labels))
-    parts.append(_lanes(study, labels, window))
+    parts.append(_lanes(traced, labels, window))
     parts.append(_contention(study, labels))
     parts.append(page.details("Provenance", _provenance(study, labels)))
     return f'<section id="{escape(study.name)}">{"".join(parts)}</section>'
@@ -451,9 +459,9 @@ def _cycles(study, labels):
                  for label, shares in rows])))
 
 
-def _lanes(study, labels, window):
+def _lanes(traced, labels, window):
     out = []
-    for cell, folder in _traced(study)[:TRACED]:
+    for cell, folder in traced:
         try:
             found = trace.read(folder)
         except UsageError as err:
@@ -501,9 +509,19 @@ def _occupancy(found, start, end):
     return [(start, level)] + [s for s in steps[first:] if s[0] <= end]
 
 
-def _rows(found, start, end, name, lines):
-    rows = []
+def _rows(found, start, end, name, name_of):
+    """What each CPU did. Spans and marks that are close to another become
+    one: as much as it takes to draw few of them."""
     tiny = (end - start) // 1500
+    while True:
+        rows = _rows_of(found, start, end, name, name_of, tiny)
+        if sum(len(spans) + len(marks) for _, spans, marks in rows) <= SPANS:
+            return rows
+        tiny = 2 * tiny + 1
+
+
+def _rows_of(found, start, end, name, name_of, tiny):
+    rows = []
     for cpu in found.cpus:
         spans = [(c.submit, c.end, "c1 bar", trace.kind(name, c.kind))
                  for c in found.commands if c.cpu == cpu]
@@ -511,13 +529,16 @@ def _rows(found, start, end, name, lines):
                               if s[0] < end and s[1] > start), tiny)
         parks = [(w.start, w.end, "c6 bar" if w.cause else "c5 bar",
                   f"parked, {trace.PARK.get(w.cause)}: "
-                  + lines.get(w.line, w.line))
+                  + name_of(w.line))
                  for w in found.waits if w.cpu == cpu]
         parks = _merge(sorted(s for s in parks
                               if s[0] < end and s[1] > start), tiny)
-        marks = [d[0] for d in found.doorbells
-                 if d[1] == cpu and start <= d[0] <= end]
-        rows.append((cpu, (spans + parks)[:LONGEST], marks[:LONGEST]))
+        marks = []
+        for now, who, *_ in found.doorbells:
+            if who == cpu and start <= now <= end and (
+                    not marks or now > marks[-1] + tiny):
+                marks.append(now)
+        rows.append((cpu, spans + parks, marks))
     return rows
 
 
@@ -544,8 +565,8 @@ def _contention(study, labels):
             regions = [l["region"] for l in lines
                        if l["iommulab"] == "coherence"]
             if regions:
-                data = locks.analyse(lines, regions[-1],
-                                     _symbols(folder))
+                data = locks.analyse(lines, regions[-1], _symbols(folder),
+                                     locks.ram_base(folder))
                 found.append((data["total"]["wait_ps"]
                               + data["total"]["transfer_ps"],
                               labels.get(cell["provenance"]["cell"], "?"),

@@ -315,6 +315,7 @@ class Batch:
             data, spent = future.result()
         except LabError as err:
             self.failed[cell.key] = err
+            self.save()
             self.progress.failed(f"{cell.label}: {err}", self.weight(cell))
             return
         self.finished[cell.key] = data

@@ -156,20 +156,18 @@ def kind(machine, number):
 CPUS, QUEUES = 1, 2     # process ids in the file
 
 
-def perfetto(trace, machine, name, line_names=None):
-    """A Trace as a document of the Chrome trace event format. `line_names`
-    has names of lines by their address in RAM."""
-    line_names = line_names or {}
+def perfetto(trace, machine, name, line_name=str):
+    """A Trace as a document of the Chrome trace event format. `line_name`
+    gives the name of a line by its address in RAM."""
     events = [_meta("process_name", CPUS, 0, f"guest CPUs, {name}"),
               _meta("process_name", QUEUES, 0, "IOMMU queues")]
     events += [_meta("thread_name", CPUS, cpu + 1, f"CPU {cpu}")
                for cpu in trace.cpus]
     timed = []
     for wait in trace.waits:
-        what = line_names.get(wait.line, wait.line)
         timed.append(_slice(CPUS, wait.cpu + 1, wait.start, wait.end,
                             f"waits, {PARK.get(wait.cause, 'parked')}",
-                            {"line": what}))
+                            {"line": line_name(wait.line)}))
     for now, cpu, queue, count in trace.doorbells:
         if cpu >= 0:
             timed.append({"ph": "i", "s": "t", "pid": CPUS, "tid": cpu + 1,

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
 
-from iommulab import page, report, svg
+from iommulab import page, report, svg, trace
 
 VOID = {"meta", "br"}
 
@@ -161,6 +161,35 @@ class Lanes(unittest.TestCase):
             report._merge([(0, 5, "a", "x"), (5, 9, "a", "y"),
                            (9, 12, "b", ""), (20, 30, "b", "")], 2),
             [(0, 9, "a", "x"), (9, 12, "b", ""), (20, 30, "b", "")])
+
+
+    def test_however_much_happened_it_stays_small(self):
+        waits = [trace.Wait(cpu, t, t + 900, t % 2, "0x40")
+                 for cpu in range(96) for t in range(0, 10**7, 10**4)]
+        found = trace.Trace(10**7, waits, doorbells=[
+            (t, cpu, 0, 1) for cpu in range(96)
+            for t in range(0, 10**7, 10**4)])
+        rows = report._rows(found, 0, 10**7, "vtd", str)
+        self.assertEqual(len(rows), 96)
+        self.assertTrue(all(spans and marks for _, spans, marks in rows))
+        self.assertLess(len(svg.lanes("t", 0, 10**7, [], rows)), 700_000)
+
+    def test_the_window(self):
+        command = trace.Command(0, 0, 5 * 10**7, 6 * 10**7, 9 * 10**7, 8)
+        found = trace.Trace(10**9, commands=[command])
+        start, end = report._interval(found, None)
+        self.assertTrue(start < command.submit < command.end < end)
+        self.assertEqual(report._interval(found, (7, 10)), (7, 17))
+        self.assertEqual(report._interval(found, (10**9 - 5, 50)),
+                         (10**9 - 5, 10**9))
+        self.assertEqual(report._interval(trace.Trace(5), None), (0, 5))
+
+    def test_occupancy_begins_at_the_window(self):
+        found = trace.Trace(100)
+        found.occupancy[0] += [(10, 3), (20, 1), (60, 0)]
+        self.assertEqual(report._occupancy(found, 15, 50),
+                         [(15, 3), (20, 1)])
+        self.assertEqual(report._occupancy(found, 5, 15), [(5, 0), (10, 3)])
 
 
 class Document(unittest.TestCase):

@@ -72,7 +72,7 @@ class Perfetto(unittest.TestCase):
     def setUp(self):
         self.events = trace.perfetto(
             trace.parse(LOG.splitlines()), "smmuv3", "cell",
-            {"0x8e5300": "cmdq.llq"})["traceEvents"]
+            {"0x8e5300": "cmdq.llq"}.get)["traceEvents"]
 
     def test_events(self):
         waits = [e for e in self.events if e["name"].startswith("waits")]
