@@ -340,6 +340,7 @@ def _section(study, traced, window):
         parts.append(_curves(study))
         parts.append(page.details("All cells", _cells(study, labels)))
     parts.append(_cycles(study, labels))
+    parts.append(_queues(study, labels))
     parts.append(_lanes(traced, labels, window))
     parts.append(_contention(study, labels))
     parts.append(page.details("Provenance", _provenance(study, labels)))
@@ -457,6 +458,38 @@ def _cycles(study, labels):
                 ["cell", *shown],
                 [[label, *(f"{100 * shares[k]:.1f}" for k in shown)]
                  for label, shares in rows])))
+
+
+def _queues(study, labels):
+    """What the IOMMUs' queues counted."""
+    rows = []
+    for cell in study.cells:
+        folder = study.folder_of(cell)
+        try:
+            lines = locks.load(folder) if folder else ()
+        except UsageError:
+            continue
+        for q in lines:
+            if q["iommulab"] != "queue" or not q.get("elapsed-ns"):
+                continue
+            batch, wait, time = q["batch"], q["wait"], q["elapsed-ns"]
+            rows.append([
+                labels.get(cell["provenance"]["cell"], "?"),
+                ", ".join(f"{c['name']} {c['commands']}"
+                          for c in q["classes"]),
+                f"{batch['sum'] / batch['count']:.1f}" if batch["count"]
+                else "-", f"{100 * q['busy-ns'] / time:.0f}",
+                f"{q['occupancy-ns'] / time:.2f}", q["occupancy-max"],
+                f"{100 * q['full-ns'] / time:.0f}",
+                f"{wait['sum'] / wait['count']:.0f}" if wait["count"]
+                else "-", wait["max"]])
+    if not rows:
+        return ""
+    return (page.heading(3, "The IOMMU's queue")
+            + page.details("Commands, occupancy, waits", page.table(
+                ["cell", "commands", "for each doorbell", "busy, %",
+                 "occupancy", "max", "full, %", "wait, ns", "max"],
+                rows, text=2)))
 
 
 def _lanes(traced, labels, window):

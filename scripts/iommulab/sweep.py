@@ -35,8 +35,8 @@ def add_parser(subparsers):
                     "it was.")
     parser.add_argument(
         "experiment", metavar="EXPERIMENT",
-        help="any of: " + ", ".join(experiment.names())
-             + "; or the file or folder of another")
+        help="the name of a folder in experiments/, or the file or folder "
+             "of another")
     parser.add_argument(
         "--short", action="store_true",
         help="only the cells of its short form")

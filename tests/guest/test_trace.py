@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """run --trace on real guests, and what report makes of it."""
 
+import html
 import json
 
 from cases import GuestTest
@@ -43,7 +44,9 @@ class Trace:
         page, path = self.folder / "page.html", self.folder / "trace.json"
         self.expect(0, "report", str(folder), "--html", str(page),
                     "--perfetto", str(path))
-        self.assertIn("Queue and CPUs over time", page.read_text())
+        for part in ("Queue and CPUs over time", "The IOMMU's queue",
+                     "Who waited for which line"):
+            self.assertIn(html.escape(part), page.read_text())
         names = {e["name"] for e in self.load(path)["traceEvents"]}
         self.assertLessEqual({c["name"] for c in queue["classes"]
                               if c["commands"]}, names)
