@@ -5,6 +5,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
+from lab import ROOT
+
 from iommulab import experiment, metric
 from iommulab.errors import UsageError
 
@@ -41,6 +43,8 @@ class Experiments(unittest.TestCase):
     def test_garry(self):
         found = experiment.load("garry-2020")
         self.assertEqual(len(found.points), 21)
+        self.assertEqual(found.points[0].args.profile,
+                         ROOT / "profiles" / "kunpeng920.ini")
         self.assertEqual(len(found.figures), 28)
         self.assertLess(len(experiment.load("garry-2020", True).points), 7)
 
