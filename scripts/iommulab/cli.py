@@ -6,15 +6,18 @@ import os
 import signal
 import sys
 
-from . import boot, build, doctor, locks, modes, patches, run, suites
+from . import boot, build, compare, completion, doctor, locks, modes, patches
+from . import report, run, suites, sweep
 from .errors import ENVIRONMENT, INTERRUPTED, USAGE, LabError
 
-VERBS = (run, locks, build, boot, modes, doctor, suites, patches)
+VERBS = (run, sweep, compare, report, locks, build, boot, modes, doctor,
+         suites, patches, completion)
 
 EXIT_CODES = """\
 exit status:
   0  everything went well
-  1  a test failed, or a patch does not apply
+  1  a test failed, a patch does not apply, or 'compare --fail-on' found what
+     it looks for
   2  wrong usage
   3  a build failed
   4  skipped

@@ -66,20 +66,29 @@ class Symbols:
 
 
 class Names:
-    """Names the guest gave to ranges; the shortest one that fits counts."""
+    """Names the guest gave to ranges; the shortest one that fits counts.
+    `base` is the guest address where memory begins, if that is known."""
 
-    def __init__(self, lines):
-        self.ranges = [(int(l["addr"], 16), l["len"], l["name"])
-                       for l in lines if l["virtual"]]
+    def __init__(self, lines, base=None):
+        self.virtual = [(int(l["addr"], 16), l["len"], l["name"])
+                        for l in lines if l["virtual"]]
+        self.physical = [(int(l["addr"], 16) - base, l["len"], l["name"])
+                         for l in lines
+                         if not l["virtual"] and base is not None]
 
-    def name(self, addr, size=64):
-        """The name of what lies on the line at `addr`."""
-        found = [(length, name) for start, length, name in self.ranges
-                 if start < addr + size and addr < start + length]
+    def name(self, addr, ram=None, size=64):
+        """The name of what lies on the line at `addr`, or at `ram` in
+        memory."""
+        found = [(length, name)
+                 for where, ranges in ((addr, self.virtual),
+                                       (ram, self.physical))
+                 if where is not None
+                 for start, length, name in ranges
+                 if start < where + size and where < start + length]
         return min(found)[1] if found else None
 
 
-def analyse(lines, region, symbols):
+def analyse(lines, region, symbols, base=None):
     """Everything there is to show, as `--json` prints it."""
     def of(kind):
         return [l for l in lines if l["iommulab"] == kind
@@ -91,11 +100,12 @@ def analyse(lines, region, symbols):
                          if not any(l["iommulab"] == "coherence"
                                     for l in lines) else
                          f"there is no region {region}")
-    names = Names(of("name"))
+    names = Names(of("name"), base)
     shown = {}
     for line in of("line"):
         addr = int(line["addr"], 16)
-        shown[line["ram"]] = names.name(addr) or symbols.name(addr) or UNKNOWN
+        shown[line["ram"]] = (names.name(addr, int(line["ram"], 16))
+                              or symbols.name(addr) or UNKNOWN)
     functions, writers = {}, defaultdict(dict)
     for site in of("site"):
         where = symbols.name(int(site["pc"], 16)) or UNKNOWN
@@ -160,11 +170,21 @@ def load(path):
         raise UsageError(f"{path} is not a result channel's output") from None
 
 
-def system_map(args):
-    if args.map:
-        path = args.map
-    else:
-        folder = args.result if args.result.is_dir() else args.result.parent
+def ram_base(folder):
+    """Where the memory of the machine begins that ran in this folder; None
+    if that is not known."""
+    try:
+        words = shlex.split((folder / "cmd").read_text())
+        board = words[words.index("-M") + 1].split(",")[0]
+    except (OSError, ValueError, IndexError):
+        return None
+    return next((m.ram for m in machine.MACHINES.values()
+                 if m.board[1].split(",")[0] == board), None)
+
+
+def system_map(folder, path=None):
+    """The Symbols of the kernel that the cell in this folder ran."""
+    if not path:
         try:
             words = shlex.split((folder / "cmd").read_text())
             kernel = Path(words[words.index("-kernel") + 1])
@@ -184,7 +204,9 @@ def main(args):
     region = args.region
     if region is None:
         region = regions[-1] if regions else 0
-    data = analyse(lines, region, system_map(args))
+    folder = args.result if args.result.is_dir() else args.result.parent
+    data = analyse(lines, region, system_map(folder, args.map),
+                   ram_base(folder))
     if args.json:
         print(json.dumps(data, indent=1))
     elif args.folded:

@@ -50,6 +50,7 @@ class Machine:
     image: str          # the kernel image inside a kernel build tree
     profile: str        # in profiles/
     iommu: str          # QEMU's device
+    ram: int            # guest address where its memory begins
     summary: str
 
 
@@ -68,13 +69,13 @@ MACHINES = {m.name: m for m in (
     Machine("vtd", "x86_64", "qemu-system-x86_64",
             ("-M", "q35,hpet=off", "-cpu", INTEL, *FAST_UART,
              "-device", "intel-iommu,intremap=on,eim=on,aw-bits=48"),
-            "arch/x86/boot/bzImage", "generic-x86", "intel-iommu",
+            "arch/x86/boot/bzImage", "generic-x86", "intel-iommu", 0,
             "Intel VT-d: q35 with intel-iommu"),
     Machine("smmuv3", "arm64", "qemu-system-aarch64",
             ("-M", "virt,gic-version=3,iommu=smmuv3,dtb-randomness=off",
              "-cpu", "neoverse-n1"),
             "arch/arm64/boot/Image", "generic-arm", "arm-smmuv3",
-            "Arm SMMUv3: virt with smmuv3"),
+            0x40000000, "Arm SMMUv3: virt with smmuv3"),
 )}
 
 

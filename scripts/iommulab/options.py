@@ -59,6 +59,15 @@ def iommu_cost(text):
     return words
 
 
+def profile(text):
+    """An argparse type: a file, or the name of one in profiles/."""
+    if re.fullmatch(r"[a-z0-9-]+", text):
+        named = paths.ROOT / "profiles" / f"{text}.ini"
+        if named.is_file():
+            return named
+    return Path(text)
+
+
 def positive(word):
     """An argparse type: 1, 2, 3..."""
     if not word.isdecimal() or not int(word):
@@ -66,8 +75,8 @@ def positive(word):
     return int(word)
 
 
-def add_common(parser):
-    guest = parser.add_argument_group("the guest")
+def add_files(guest):
+    """What a guest is made of, and what is added to its command lines."""
     guest.add_argument(
         "--append", metavar="ARGS", action="append", default=[],
         help="add to the guest kernel's command line")
@@ -85,35 +94,22 @@ def add_common(parser):
         "--qemu-opt", metavar="OPTS", action="append", default=[],
         help="add to QEMU's command line; QEMU runs in the folder of its "
              "logs, so give absolute paths")
-    guest.add_argument(
-        "--clock", choices=("vtime", "functional"),
-        help="vtime: each CPU has a virtual clock of its own; functional: "
-             "all share one, as with -icount (default: vtime, where QEMU "
-             "knows it)")
-    guest.add_argument(
-        "--profile", metavar="FILE", type=Path,
-        help="vtime: the machine's costs (default: profiles/generic-*.ini)")
-    guest.add_argument(
-        "--quantum", metavar="NS", type=positive,
-        help="vtime: how far a CPU may run ahead of the others (default: "
-             "100)")
-    guest.add_argument(
-        "--jitter", metavar="SEED", type=positive,
-        help="vtime: let the CPUs start at pseudo-random times below 1 us")
-    guest.add_argument(
-        "--watch", choices=("off", "auto", "all"),
-        help="vtime: let contended cache lines cost time, by the profile; "
-             "auto looks at the pages that CPUs share (default: off)")
-    guest.add_argument(
-        "--iommu-cost", metavar="LIST", type=iommu_cost, default=[],
-        help="let the IOMMU's queue take time: KEY=CYCLES,... of its clock, "
-             "as docs/specs/iommu-queue.rst names them; the word 'profile' "
-             "takes what is not given from the profile (default: commands "
-             "complete at once)")
+
+
+def add_timeout(guest):
     guest.add_argument(
         "--timeout", metavar="TIME", type=seconds,
         help="host time one guest may take (default: 180 s and 6 s for "
              "each CPU)")
+
+
+def add_jitter(guest):
+    guest.add_argument(
+        "--jitter", metavar="SEED", type=positive,
+        help="vtime: let the CPUs start at pseudo-random times below 1 us")
+
+
+def add_output(parser):
     out = parser.add_argument_group("output")
     out.add_argument(
         "--output", metavar="DIR", type=Path,
@@ -125,6 +121,37 @@ def add_common(parser):
     out.add_argument(
         "--dry-run", action="store_true",
         help="print each command, quoted for a shell, and run none")
+
+
+def add_common(parser):
+    guest = parser.add_argument_group("the guest")
+    add_files(guest)
+    guest.add_argument(
+        "--clock", choices=("vtime", "functional"),
+        help="vtime: each CPU has a virtual clock of its own; functional: "
+             "all share one, as with -icount (default: vtime, where QEMU "
+             "knows it)")
+    guest.add_argument(
+        "--profile", metavar="FILE", type=profile,
+        help="vtime: the machine's costs, or the name of one of profiles/ "
+             "(default: profiles/generic-*.ini)")
+    guest.add_argument(
+        "--quantum", metavar="NS", type=positive,
+        help="vtime: how far a CPU may run ahead of the others (default: "
+             "100)")
+    add_jitter(guest)
+    guest.add_argument(
+        "--watch", choices=("off", "auto", "all"),
+        help="vtime: let contended cache lines cost time, by the profile; "
+             "auto looks at the pages that CPUs share (default: off)")
+    guest.add_argument(
+        "--iommu-cost", metavar="LIST", type=iommu_cost, default=[],
+        help="let the IOMMU's queue take time: KEY=CYCLES,... of its clock, "
+             "as docs/specs/iommu-queue.rst names them; the word 'profile' "
+             "takes what is not given from the profile (default: commands "
+             "complete at once)")
+    add_timeout(guest)
+    add_output(parser)
 
 
 def clock(args, m, qemu):

@@ -32,6 +32,8 @@ class Progress:
         self.text = ""
         self.total = 0
         self.finished = 0
+        self.weight = 0         # of all steps, and of those finished
+        self.weighed = 0
         self.start = clock()
 
     def step(self, text):
@@ -42,21 +44,24 @@ class Progress:
         elif not self.total:
             self._line(text)
 
-    def done(self, text):
+    def done(self, text, weight=1):
         """It ended well. Inside a counted phase this is one of the total."""
-        self._finish(text, "")
+        self._finish(text, "", weight)
 
-    def failed(self, text):
-        self._finish(text, "31")
+    def failed(self, text, weight=1):
+        self._finish(text, "31", weight)
 
     def note(self, text):
         self._line(text)
         self.tick()
 
-    def count(self, total):
-        """Begin a phase of `total` equal steps, which gives a time left."""
+    def count(self, total, weight=None):
+        """Begin a phase of `total` steps, which gives a time left. `weight`
+        is the sum of theirs, if they are not equal."""
         self.total = total
         self.finished = 0
+        self.weight = total if weight is None else weight
+        self.weighed = 0
         self.start = self.clock()
 
     def end(self):
@@ -67,10 +72,10 @@ class Progress:
 
     def left(self):
         """Estimated seconds left, or None before the first step is done."""
-        if not self.finished:
+        if not self.weighed:
             return None
         spent = self.clock() - self.start
-        return spent / self.finished * (self.total - self.finished)
+        return spent / self.weighed * (self.weight - self.weighed)
 
     def tick(self):
         """Redraw the terminal's line; call it as often as wanted."""
@@ -88,9 +93,10 @@ class Progress:
         self.stream.write(line[:self._columns() - 1])
         self.stream.flush()
 
-    def _finish(self, text, colour):
+    def _finish(self, text, colour, weight):
         if self.total:
             self.finished += 1
+            self.weighed += weight
             text = f"[{self.finished}/{self.total}] {text}"
         if colour and self.colour:
             text = f"\x1b[{colour}m{text}\x1b[0m"

@@ -84,7 +84,7 @@ def sample(line, others=()):
     """One guest's bench line as it goes into the result file, with where
     each vCPU's time went, if the clock was vtime, and the kernel's counters,
     if they counted."""
-    data = {key: line[key] for key in SAMPLE_KEYS}
+    data = {key: line[key] for key in sorted(SAMPLE_KEYS)}
     vcpus = [{key: value for key, value in other.items()
               if key not in ("iommulab", "region")}
              for other in others if other["iommulab"] == "vtime"]

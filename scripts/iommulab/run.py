@@ -15,7 +15,7 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from . import guest, machine, modes, options, result, snapshot, table
+from . import guest, machine, modes, options, result, snapshot, table, trace
 from .errors import INTERRUPTED, OK, GuestError, LabError, UsageError
 from .progress import Progress, duration
 
@@ -24,6 +24,9 @@ from .progress import Progress, duration
 # `sample`th batch has its latencies taken.
 KNOBS = {"depth": 50, "size": 4096, "sg": 0, "dir": "to", "touch": 1,
          "compute": 0, "xcpu": 0, "warmup": 5, "sample": 16}
+
+
+ERROR = "error.json"
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,7 @@ class Cell:
     append: tuple
     qemu_opts: tuple
     algorithms: tuple = ()      # of (knob, mode), see modes.py
+    traced: bool = False        # see trace.py
 
     @property
     def label(self):
@@ -69,7 +73,8 @@ class Cell:
         """The command that boots the guest for its job."""
         return machine.argv(self.machine, self.cpus, self.files,
                             self.cmdline, self.port, self.clock,
-                            self.job, self.qemu_opts)
+                            self.job, self.qemu_opts
+                            + (trace.OPTIONS if self.traced else ()))
 
     @property
     def binaries(self):
@@ -100,7 +105,29 @@ def add_parser(subparsers):
                     "comparison needs no options",
         description="Boot one guest for each machine, number of CPUs and "
                     "mode, let it map and unmap DMA buffers, and print a "
-                    "table. What is missing is installed and built first.")
+                    "table. What is missing is installed and built first. "
+                    "Where no option says what to measure, the short forms "
+                    "of published experiments are run instead, and put "
+                    "beside the published figures.")
+    add_options(parser)
+    parser.set_defaults(func=functools.partial(_main, parser))
+
+
+# Options that do not say what to measure.
+PLAIN = ("jobs", "resume", "output", "keep", "dry_run", "timeout")
+
+
+def _main(parser, args):
+    default = vars(parser.parse_args([]))
+    if all(getattr(args, key) == value for key, value in default.items()
+           if key not in PLAIN and key != "func"):
+        from . import sweep     # which builds on this
+        return sweep.comparison(args)
+    return main(args)
+
+
+def add_options(parser):
+    """All that says what to run, and how."""
     what = parser.add_argument_group("what to measure")
     what.add_argument(
         "--machine", metavar="LIST", default=list(machine.MACHINES),
@@ -133,6 +160,10 @@ def add_parser(subparsers):
         "--counters", action="store_true",
         help="have the kernel count what its algorithms do, which costs it a "
              "few instructions, and keep that with the results")
+    parser.add_argument(
+        "--trace", action="store_true",
+        help="log when CPUs wait and what the IOMMU's queue does, for "
+             "'iommulab report'; changes no result")
     options.add_common(parser)
     parser.add_argument(
         "--json", metavar="FILE",
@@ -149,17 +180,11 @@ def add_parser(subparsers):
         help="boot each machine once, keep it, and restore it for each cell; "
              "no result depends on it (default: where nothing is added to "
              "QEMU's command line)")
-    parser.set_defaults(func=main)
 
 
 def main(args):
     progress = Progress()
-    if args.json not in (None, "-"):
-        path = Path(args.json).absolute()
-        if not path.parent.is_dir():
-            raise UsageError(f"--json: there is no folder {path.parent}")
-        if path.is_dir():
-            raise UsageError(f"--json: {path} is a folder")
+    check_json(args.json)
     cells = plan(args, progress)
     output = options.output(args)
     if args.dry_run:
@@ -175,23 +200,35 @@ def main(args):
     return batch.report()
 
 
-def plan(args, progress):
+def check_json(name):
+    """Tell now what would keep the file of --json from being written."""
+    if name not in (None, "-"):
+        path = Path(name).absolute()
+        if not path.parent.is_dir():
+            raise UsageError(f"--json: there is no folder {path.parent}")
+        if path.is_dir():
+            raise UsageError(f"--json: {path} is a folder")
+
+
+def plan(args, progress, files=None):
     """The cells, in the order of the table."""
-    knobs = _knobs(args)
+    chosen = knobs(args)
     machines = [machine.MACHINES[name] for name in args.machine]
-    files = options.files(args, machines, progress)
+    files = files or options.files(args, machines, progress)
     append = (("iommulab.counters=1",) if args.counters else ()) \
         + tuple(args.append)
-    return [Cell(m, cpus, mode, args.workload, {"threads": cpus, **knobs},
+    return [Cell(m, cpus, mode, args.workload, {"threads": cpus, **chosen},
                  files[m.name], machine.has_port(files[m.name].qemu),
                  options.clock(args, m, files[m.name].qemu),
-                 append, tuple(options.extra(args, m)), algorithms)
+                 append, tuple(options.extra(args, m)), algorithms,
+                 args.trace)
             for m in machines for cpus in args.cpus for mode in args.mode
             for algorithms in modes.choices(args, m, mode)]
 
 
-def _knobs(args):
-    knobs = {"ms": max(1, round(args.duration * 1000)), **KNOBS}
+def knobs(args):
+    """What the benchmark is asked for, by knob."""
+    chosen = {"ms": max(1, round(args.duration * 1000)), **KNOBS}
     for text in args.knob:
         key, _, value = text.partition("=")
         if key not in KNOBS or not value:
@@ -201,8 +238,8 @@ def _knobs(args):
             if not value.isdecimal():
                 raise UsageError(f"knob {key}: '{value}' is not a number")
             value = int(value)
-        knobs[key] = value
-    return knobs
+        chosen[key] = value
+    return chosen
 
 
 class Batch:
@@ -222,11 +259,12 @@ class Batch:
     def measure(self):
         """Run all cells, some at a time. Ctrl-C ends the running guests."""
         self.output.mkdir(parents=True, exist_ok=True)
-        self._save()
-        self.progress.count(len(self.cells))
+        self.save()
+        cells = self.todo()
+        self.progress.count(len(cells), sum(map(self.weight, cells)))
         jobs = self.args.jobs or len(os.sched_getaffinity(0))
         pool = ThreadPoolExecutor(jobs)
-        todo = {pool.submit(self._one, cell): cell for cell in self.cells}
+        todo = {pool.submit(self._one, cell): cell for cell in cells}
         try:
             while todo:
                 ended, _ = wait(todo, 0.5, FIRST_COMPLETED)
@@ -238,6 +276,14 @@ class Batch:
             self.stop.set()
             pool.shutdown(cancel_futures=True)
             self.progress.end()
+
+    def todo(self):
+        """The cells to run, in the order of their start."""
+        return self.cells
+
+    def weight(self, cell):
+        """How long a cell takes, in whatever unit."""
+        return 1
 
     def report(self):
         """Print what there is; return the exit code."""
@@ -253,9 +299,13 @@ class Batch:
                         for c in self.cells if c.key in self.failed]
             print(table.render(cells, failures, left))
             print(f"\nResults: {self.output}")
+        return self.code()
+
+    def code(self):
+        """The exit code for what there is."""
         if self.failed:
             return next(iter(self.failed.values())).code
-        if any(c["provenance"]["findings"] for c in cells):
+        if any(c["provenance"]["findings"] for c in self.finished.values()):
             return GuestError.code
         return OK
 
@@ -265,16 +315,17 @@ class Batch:
             data, spent = future.result()
         except LabError as err:
             self.failed[cell.key] = err
-            self.progress.failed(f"{cell.label}: {err}")
+            self.save()
+            self.progress.failed(f"{cell.label}: {err}", self.weight(cell))
             return
         self.finished[cell.key] = data
-        self._save()
+        self.save()
         self.progress.done("{}: {:.0f} operations per CPU per s, {}".format(
-            cell.label, data["ops_per_cpu_per_s"], spent))
+            cell.label, data["ops_per_cpu_per_s"], spent), self.weight(cell))
         for text in data["provenance"]["findings"]:
             self.progress.note(f"{cell.label}: doubtful, the log has: {text}")
 
-    def _save(self):
+    def save(self):
         """Write the file given with --json, with what is finished."""
         if self.args.json not in (None, "-"):
             result.write(self.args.json, result.document(self._cells()))
@@ -287,7 +338,7 @@ class Batch:
         """(cell of the result file, how it was got), in a worker thread."""
         final = self.output / cell.folder
         if self.args.resume:
-            data = _earlier(final)
+            data = earlier(final)
             if data:
                 return data, "from an earlier run"
         self.running[cell.key] = cell
@@ -299,9 +350,11 @@ class Batch:
         try:
             return self._guest(cell, work, final)
         except LabError as err:
-            _rename(work, final.with_name(final.name + ".failed"))
-            raise type(err)(str(err).replace(str(work),
-                                             f"{final}.failed")) from None
+            failed = failed_folder(final)
+            text = str(err).replace(str(work), str(failed))
+            result.write(work / ERROR, {"code": err.code, "message": text})
+            _rename(work, failed)
+            raise type(err)(text) from None
         finally:
             self.running.pop(cell.key)
             if work.exists() and not self.args.keep:
@@ -349,7 +402,12 @@ class Batch:
                                    result.timed_queue(cell.argv))}
 
 
-def _earlier(folder):
+def failed_folder(final):
+    """Where a cell is kept that failed; the folder has an ERROR file."""
+    return final.with_name(final.name + ".failed")
+
+
+def earlier(folder):
     """The finished cell in this folder, if there is a valid one."""
     try:
         data = json.loads((folder / "result.json").read_text())

@@ -16,8 +16,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import build, options, paths
-from .errors import FAILED, OK
+from . import build, options, paths, testlog
+from .errors import FAILED, OK, UsageError
 from .progress import Progress, duration
 
 SKIP_STATUS = 77        # "skipped", as in automake, meson and liburing
@@ -38,11 +38,13 @@ class Tally:
     passed: int = 0
     failed: list = field(default_factory=list)      # "name: what"
     skipped: list = field(default_factory=list)     # "name: why"
+    programs: list = field(default_factory=list)    # of testlog.Ran
 
     def add(self, other):
         self.passed += other.passed
         self.failed += other.failed
         self.skipped += other.skipped
+        self.programs += other.programs
 
     def __str__(self):
         text = f"{self.passed} passed, {len(self.failed)} failed"
@@ -94,16 +96,36 @@ def add_parser(subparsers):
         "--jobs", metavar="N", type=options.positive,
         help="test programs to run at the same time (default: the host's "
              "CPUs)")
+    parser.add_argument(
+        "--ktap", metavar="FILE",
+        help="write the results as KTAP, as the kernel's tests do; - prints "
+             "them instead of the summary")
+    parser.add_argument(
+        "--junit", metavar="FILE",
+        help="write the results as JUnit's XML, which CI services read")
     parser.set_defaults(func=main)
 
 
 def main(args):
+    for name in (args.ktap, args.junit):
+        if name and name != "-" and \
+                not Path(name).absolute().parent.is_dir():
+            raise UsageError(
+                f"there is no folder {Path(name).absolute().parent}")
     progress = Progress()
     needed = sorted({item for s in args.suite for item in SUITES[s][0]})
     if needed:
         build.ensure(needed, progress)
     programs = [p for s in args.suite for p in SUITES[s][1]()]
     total = run(programs, args.jobs or len(os.sched_getaffinity(0)), progress)
+    total.programs.sort(key=lambda ran: ran.name)
+    if args.junit:
+        Path(args.junit).write_text(testlog.junit(total.programs))
+    if args.ktap == "-":
+        print(testlog.ktap(total.programs), end="")
+        return FAILED if total.failed else OK
+    if args.ktap:
+        Path(args.ktap).write_text(testlog.ktap(total.programs))
     for text in total.skipped:
         print(f"skipped: {text}")
     for text in total.failed:
@@ -122,6 +144,9 @@ def run(programs, jobs, progress):
         for future in as_completed(todo):
             program = todo[future]
             tally, output, seconds = future.result()
+            tally.programs = [testlog.Ran(
+                program.name, seconds, testlog.cases(
+                    program.name, output, tally.failed, tally.skipped))]
             total.add(tally)
             line = f"{program.name}: {tally}, {duration(seconds)}"
             if tally.failed:
@@ -173,17 +198,13 @@ def _end(process):
     return output or ""
 
 
-RESULT = re.compile(r"(not )?ok\b\s*\d*\s*(?:- )?(.*?)"
-                    r"(?:\s*#\s*(SKIP|TODO)\b\S*\s*(.*))?$", re.IGNORECASE)
-
-
 def parse(name, output, status):
     """Count the cases in a program's TAP output. `status` is its exit status;
     None if it was not let to its end."""
     tally = Tally()
     plan = None
     for line in output.splitlines():
-        match = RESULT.match(line)
+        match = testlog.RESULT.match(line)
         if match:
             bad, case, directive, why = match.groups()
             case = f"{name}: {case}"

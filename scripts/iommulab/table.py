@@ -88,6 +88,13 @@ def render(cells, failures=(), interrupted=0):
     return "\n".join(out)
 
 
+def sentence(cells):
+    """The verdict on these cells, none of which failed."""
+    found = {(c["machine"], c["cpus"], c["mode"],
+              algorithms.label(c["algorithms"].items())): c for c in cells}
+    return verdict(found, [(m, n, a) for m, n, _, a in found])
+
+
 def _limits(cells):
     argvs = [c["provenance"].get("qemu_argv", ()) for c in cells]
     timed = any(result.timed_queue(argv) for argv in argvs)

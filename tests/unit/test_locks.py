@@ -86,3 +86,29 @@ class Analyse(unittest.TestCase):
         symbols = locks.Symbols(MAP)
         self.assertIsNone(symbols.name(0xffff000000000000))
         self.assertIsNone(symbols.name(0xffff800080300000))
+
+
+class Physical(unittest.TestCase):
+    """Names of guest physical addresses, as drivers give them."""
+
+    def test_name(self):
+        given = [{"addr": "0x40000080", "len": 64, "virtual": False,
+                  "name": "cmdq.llq"},
+                 {"addr": "0xffff000000000080", "len": 8, "virtual": True,
+                  "name": "field"}]
+        names = locks.Names(given, 0x40000000)
+        self.assertEqual(names.name(0x1000, 0x80), "cmdq.llq")
+        self.assertIsNone(names.name(0x1000, 0xc0))
+        self.assertIsNone(names.name(0x40000080))
+        # The shorter one.
+        self.assertEqual(names.name(0xffff000000000080, 0x80), "field")
+        self.assertIsNone(locks.Names(given).name(0x1000, 0x80))
+
+    def test_in_the_tables(self):
+        given = {"iommulab": "name", "region": 1, "addr": "0x400000c0",
+                 "len": 64, "virtual": False, "name": "cmdq.llq"}
+        data = locks.analyse([*LINES, given], 1, locks.Symbols(MAP),
+                             0x40000000)
+        self.assertIn("cmdq.llq", {l["name"] for l in data["lines"]})
+        self.assertNotIn("cmdq.llq", {l["name"] for l in locks.analyse(
+            [*LINES, given], 1, locks.Symbols(MAP))["lines"]})

@@ -109,6 +109,19 @@ class Progress(unittest.TestCase):
         self.assertIn("\x1b[31m", text)
         self.assertTrue(text.endswith("\r\x1b[K"))
 
+    def test_time_left_is_weighed(self):
+        """Steps that take longer count for more."""
+        now = [0.0]
+        shown = progress.Progress(io.StringIO(), lambda: now[0])
+        shown.count(3, 20 + 10 + 10)
+        self.assertIsNone(shown.left())
+        now[0] = 10.0
+        shown.done("the long one", 20)
+        self.assertEqual(shown.left(), 10)
+        now[0] = 20.0
+        shown.failed("one of the others", 10)
+        self.assertAlmostEqual(shown.left(), 20 / 3)
+
     def test_no_color(self):
         text = self.play(Terminal(), NO_COLOR="1")
         self.assertNotIn("\x1b[31m", text)
