@@ -2,6 +2,7 @@
 """Options that `run` and `boot` share, and what they stand for."""
 
 import argparse
+import configparser
 import hashlib
 import re
 import shlex
@@ -50,12 +51,18 @@ def seconds(text):
 
 
 def iommu_cost(text):
-    """An argparse type: "profile" and KEY=NUMBER, separated by commas."""
+    """An argparse type: "profile" and KEY=CYCLES, separated by commas."""
+    profile = configparser.ConfigParser(delimiters=("=",), interpolation=None)
+    profile.read(machine.profile(machine.MACHINES["vtd"]))
+    costs = list(profile["iommu"])      # a profile has to have all
     words = [word.strip() for word in text.split(",")]
     for word in words:
-        if word != "profile" and not re.fullmatch(r"[a-z-]+=\d+", word):
+        key, _, value = word.partition("=")
+        if word != "profile" and not (
+                key in costs and re.fullmatch("[0-9]+", value)):
             raise argparse.ArgumentTypeError(
-                f"'{word}' is not a cost (valid: profile, sync=400)")
+                f"'{word}' is not a cost (valid: profile, "
+                f"{'=CYCLES, '.join(costs)}=CYCLES)")
     return words
 
 

@@ -130,6 +130,23 @@ class Run(LabTest):
         self.assertTrue(append.endswith('fake=ok a="1 2" b'))
         self.assertEqual(words[-2:], ["-global", "x.y=a b"])
 
+    def test_costs_reach_the_command_line(self):
+        args = "ok", "--dry-run", "--mode", "strict"
+        for machine, device, profile in (
+                ("vtd", "intel-iommu", "generic-x86"),
+                ("smmuv3", "arm-smmuv3", "generic-arm")):
+            done = self.run_fake(0, *args, "--machine", machine,
+                                 "--iommu-cost", "profile, sync=40,write=0")
+            words = shlex.split(done.stdout)
+            found = [word.removeprefix(f"{device}.queue-") for before, word
+                     in zip(words, words[1:]) if before == "-global"
+                     and word.startswith(device)]
+            self.assertEqual(found[0], "timing=on")
+            self.assertRegex(found[1], rf"^profile=/.*/{profile}\.ini$")
+            self.assertEqual(found[2:], ["sync=40", "write=0"])
+        # Off is off.
+        self.assertNotIn("queue-", self.run_fake(0, *args).stdout)
+
 
 class BadGuest(LabTest):
     """A guest that fails: the code, a sentence, the log and its end."""

@@ -45,6 +45,13 @@ class Usage(LabTest):
         self.wrong("run", "--knob", "deep=1", "--dry-run",
                    lists=("depth", "size"))
 
+    def test_costs(self):
+        for text in ("sync", "sync=", "=4", "sync=-1", "sync=4ns", "Sync=4",
+                     "timing=1", "sync=4,,write=3", "profile=x", "", "sync=²"):
+            for verb in ("run", "boot"):
+                self.wrong(verb, f"--iommu-cost={text}", "--dry-run",
+                           lists=("profile, clock-hz=CYCLES", "sync=CYCLES"))
+
     def test_unknown_option(self):
         self.wrong("run", "--speed", "9", lists=("--speed",))
 

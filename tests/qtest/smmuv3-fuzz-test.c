@@ -77,6 +77,10 @@ static void put_commands(Fuzz *f)
             hi = (any_address(f) & ~0xfffull) | fuzz_below(f, 16) << 8 |
                  fuzz_below(f, 2);
             break;
+        case 0x40:
+            /* An endpoint that is there, or not */
+            lo |= (uint64_t)fuzz_below(f, 256) << 32;
+            break;
         case 0x46:
             lo |= fuzz_below(f, 4) << 12 | fuzz_u64(f) << 32;
             hi = any_address(f) & ~3ull;
@@ -154,6 +158,11 @@ static void put_right(Fuzz *f)
     int i = fuzz_below(f, ARRAY_SIZE(s2));
 
     smmu_writel(s, SMMU_CR0, 0);
+    /* A queue that takes time is off when all that had started is done. */
+    for (int n = 0; smmu_readl(s, SMMU_CR0ACK) & SMMU_CR0_CMDQEN; n++) {
+        g_assert_cmpint(n, <, 1000);
+        qtest_clock_step(s, 1000);
+    }
     smmu_start(s, DMA_DEVFN, 0);
     smmu_set_ste(s, DMA_DEVFN, CD_ADDR | stages << 1 | 1, 0,
                  (s2[i].t0sz | s2[i].sl0 << 6 | s2[i].granule << 14 |
@@ -191,13 +200,25 @@ static uint32_t smmu_probe(QTestState *s)
     return smmu_readl(s, SMMU_IDR0);
 }
 
-static void test_smmu(const void *stage)
+/* A queue that takes time, and all that it may have */
+#define TIMED                                                               \
+    " -global arm-smmuv3.queue-timing=on"                                   \
+    " -global arm-smmuv3.msi=on -global arm-smmuv3.sev=on"                  \
+    " -global arm-smmuv3.x-ats=on"
+#define COST(key, cycles) " -global arm-smmuv3.queue-" key "=" #cycles
+#define COSTS                                                               \
+    COST("doorbell", 50) COST("fetch", 30) COST("interval", 5)              \
+    COST("inv-all", 200) COST("inv-context", 150) COST("inv-page", 40)      \
+    COST("inv-range", 4) COST("inv-walk", 10) COST("config", 60)            \
+    COST("other", 20) COST("sync", 60) COST("write", 40) COST("irq", 70)    \
+    COST("ats", 500) COST("ats-depth", 2) COST("ats-timeout", 3000)
+
+static void test_smmu(const void *options)
 {
     g_autofree char *machine = g_strdup_printf(
-        "-M virt-9.1,iommu=smmuv3 -global arm-smmuv3.stage=%s "
-        "-global arm-smmuv3.iotlb-entries=8 "
-        "-global arm-smmuv3.iotlb-walk-ps=3000",
-        (const char *)stage);
+        "-M virt-9.1,iommu=smmuv3 -global arm-smmuv3.iotlb-entries=8 "
+        "-global arm-smmuv3.iotlb-walk-ps=3000 -global arm-smmuv3.stage=%s",
+        (const char *)options);
 
     fuzz_run(machine, "", smmu_step, smmu_probe);
 }
@@ -209,6 +230,15 @@ int main(int argc, char **argv)
     qtest_add_data_func("/smmuv3-fuzz/stage1", "1", test_smmu);
     qtest_add_data_func("/smmuv3-fuzz/stage2", "2", test_smmu);
     qtest_add_data_func("/smmuv3-fuzz/nested", "nested", test_smmu);
+    /* A step of time is a few commands, an endpoint takes longer. */
+    qtest_add_data_func("/smmuv3-fuzz/timed", "nested" TIMED COSTS
+                        COST("depth", 4), test_smmu);
+    qtest_add_data_func("/smmuv3-fuzz/timed-entries", "1" TIMED COSTS
+                        COST("inv-entry", 9)
+                        " -global arm-smmuv3.ril=off"
+                        " -global arm-smmuv3.cmdqs=4", test_smmu);
+    /* All at once, but with the engine's code */
+    qtest_add_data_func("/smmuv3-fuzz/timed-free", "nested" TIMED, test_smmu);
 
     return g_test_run();
 }

@@ -9,8 +9,7 @@
 
 #include "qemu/osdep.h"
 #include "qemu/bitops.h"
-#include "libqtest.h"
-#include "qobject/qdict.h"
+#include "iommulab-migrate-qtest.h"
 #include "qobject/qlist.h"
 
 #define SMMU            0x09050000ULL   /* hw/arm/virt.c */
@@ -526,40 +525,6 @@ static void test_statistics(void)
     "-M virt,iommu=smmuv3 -m 16 -nodefaults " COSTS                 \
     "-global arm-smmuv3.msi=on -global arm-smmuv3.queue-depth=3 "
 
-static void migration_wait(QTestState *s)
-{
-    for (;;) {
-        QDict *r = qtest_qmp(s, "{ 'execute': 'query-migrate' }");
-        QDict *info = qdict_get_qdict(r, "return");
-        const char *status = qdict_get_try_str(info, "status");
-        bool done = status && g_str_equal(status, "completed");
-
-        g_assert_false(status && g_str_equal(status, "failed"));
-        qobject_unref(r);
-        if (done) {
-            return;
-        }
-        g_usleep(1000);
-    }
-}
-
-static QTestState *migrate(QTestState *from, int64_t now, const char *file)
-{
-    QTestState *to = qtest_init(MIGRATION_ARGS "-incoming defer");
-
-    qtest_qmp_assert_success(from, "{ 'execute': 'migrate',"
-                             "  'arguments': { 'uri': %s } }", file);
-    migration_wait(from);
-    qtest_quit(from);
-
-    qtest_clock_set(to, now);
-    qtest_qmp_assert_success(to, "{ 'execute': 'migrate-incoming',"
-                             "  'arguments': { 'uri': %s } }", file);
-    migration_wait(to);
-    qtest_qmp_eventwait(to, "RESUME");
-    return to;
-}
-
 /*
  * Random work in small steps; what is visible after each goes to @seen.  At
  * @points of the steps, what is in flight goes on in another QEMU.
@@ -567,7 +532,6 @@ static QTestState *migrate(QTestState *from, int64_t now, const char *file)
 static int random_work(uint32_t (*seen)[3], int points)
 {
     g_autofree char *file = NULL;
-    g_autofree char *uri = NULL;
     int fd = g_file_open_tmp("smmuv3-queue-XXXXXX", &file, NULL);
     GRand *r = g_rand_new_with_seed(4);
     QTestState *s = qtest_init(MIGRATION_ARGS);
@@ -577,7 +541,6 @@ static int random_work(uint32_t (*seen)[3], int points)
 
     g_assert_cmpint(fd, >=, 0);
     close(fd);
-    uri = g_strdup_printf("file:%s", file);
     enable(s, 8);
 
     for (int i = 0; i < MIGRATION_STEPS; i++) {
@@ -601,7 +564,7 @@ static int random_work(uint32_t (*seen)[3], int points)
 
         if (i % (MIGRATION_STEPS / 100) == 0 && points-- > 0) {
             in_flight += rd(s, CMDQ_CONS) != prod;
-            s = migrate(s, now, uri);
+            s = migrate(s, MIGRATION_ARGS, now, file);
         }
 
         /* Completed syncs, in order; none may be signalled twice. */

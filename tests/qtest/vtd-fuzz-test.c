@@ -17,6 +17,14 @@
 
 #define ATS_CTRL        (ECAM_BASE + (DMA_DEVFN << 12) + 0x100 + PCI_ATS_CTRL)
 
+/* A queue that takes time */
+#define TIMED                                                               \
+    ",queue-timing=on,queue-doorbell=50,queue-fetch=30,queue-interval=5,"   \
+    "queue-inv-all=200,queue-inv-context=150,queue-inv-page=40,"            \
+    "queue-inv-range=4,queue-inv-walk=10,queue-config=60,queue-intr=50,"    \
+    "queue-other=20,queue-drain=15,queue-sync=60,queue-write=40,"           \
+    "queue-irq=70,queue-ats=500,queue-ats-depth=2,queue-ats-timeout=3000"
+
 static uint64_t pool_page(Fuzz *f)
 {
     return POOL_ADDR + fuzz_below(f, POOL_PAGES) * 4096;
@@ -190,6 +198,13 @@ static void put_right(Fuzz *f)
                  (TABLE_ADDR + 0x2000) | 3);
     vtd_map(s, 0, PAGE_ADDR);
 
+    /* A queue that takes time is off when all that had started is done. */
+    vtd_writel(s, DMAR_GCMD_REG, 0);
+    for (int i = 0; vtd_readl(s, DMAR_GSTS_REG) & VTD_GSTS_QIES; i++) {
+        g_assert_cmpint(i, <, 1000);
+        qtest_clock_step(s, 1000);
+    }
+    vtd_writel(s, DMAR_FSTS_REG, UINT32_MAX);
     /* 11.4.6: translation table mode, 01 is scalable */
     vtd_writeq(s, DMAR_RTADDR_REG, ROOT_ADDR | (scalable ? 1 << 10 : 0));
     vtd_writel(s, DMAR_GCMD_REG, VTD_GCMD_SRTP);
@@ -252,6 +267,16 @@ int main(int argc, char **argv)
                         "device-iotlb=on", test_vtd);
     qtest_add_data_func("/q35/vtd-fuzz/first-stage", ",x-scalable-mode=on,"
                         "x-flts=on,fs1gp=on", test_vtd);
+    /* A step of time is a few descriptors, an endpoint takes longer. */
+    qtest_add_data_func("/q35/vtd-fuzz/timed", ",device-iotlb=on,"
+                        "intremap=on,caching-mode=on" TIMED ",queue-depth=4",
+                        test_vtd);
+    qtest_add_data_func("/q35/vtd-fuzz/timed-entries", ",x-scalable-mode=on,"
+                        "device-iotlb=on" TIMED ",queue-inv-entry=9",
+                        test_vtd);
+    /* All at once, but with the engine's code */
+    qtest_add_data_func("/q35/vtd-fuzz/timed-free", ",device-iotlb=on,"
+                        "queue-timing=on", test_vtd);
 
     return g_test_run();
 }

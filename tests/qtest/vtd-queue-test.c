@@ -8,7 +8,7 @@
  */
 
 #include "qemu/osdep.h"
-#include "libqtest.h"
+#include "iommulab-migrate-qtest.h"
 #include "hw/i386/intel_iommu_internal.h"
 
 #define QUEUE           0x100000
@@ -446,6 +446,118 @@ static void test_profile(void)
     unlink(file);
 }
 
+/* ------------------------------------------------------------- migration */
+
+#define MIGRATION_STEPS 200
+
+#define MIGRATION_ARGS  \
+    "-M q35 -m 16 -nodefaults -device intel-iommu," COSTS ",queue-depth=3"
+
+typedef struct Seen {
+    uint32_t iqh, waits, fsts, ics;
+} Seen;
+
+/*
+ * Random work in small steps; what is visible after each goes to @seen.  At
+ * @points of the steps, what is in flight goes on in another QEMU.
+ */
+static int random_work(Seen *seen, int points)
+{
+    g_autofree char *file = NULL;
+    int fd = g_file_open_tmp("vtd-queue-XXXXXX", &file, NULL);
+    GRand *r = g_rand_new_with_seed(5);
+    QTestState *s = qtest_init(MIGRATION_ARGS);
+    uint32_t pos = 0, waits = 0, done = 0;
+    int64_t now = 0;
+    int in_flight = 0;
+
+    g_assert_cmpint(fd, >=, 0);
+    close(fd);
+    enable(s);
+
+    for (int i = 0; i < MIGRATION_STEPS; i++) {
+        int n = g_rand_int_range(r, 0, 6);
+
+        while (n--) {
+            switch (g_rand_int_range(r, 0, 8)) {
+            case 0:
+                put(s, pos, VTD_INV_DESC_IEC, 0);
+                break;
+            case 1:
+                put(s, pos, VTD_INV_DESC_WAIT | VTD_INV_DESC_WAIT_FN, 0);
+                break;
+            case 2:
+                waits++;
+                put(s, pos, WAIT_SW | VTD_INV_DESC_WAIT_IF | DATA(waits),
+                    STATUS + waits * 4);
+                break;
+            case 3:
+                waits++;
+                put(s, pos, WAIT_SW | VTD_INV_DESC_WAIT_FN | DATA(waits),
+                    STATUS + waits * 4);
+                break;
+            default:
+                put(s, pos, IOTLB_PAGE, g_rand_int_range(r, 0, 19));
+            }
+            pos = (pos + 1) % 256;
+        }
+        tail(s, pos);
+        n = g_rand_int_range(r, 1, 3000);
+        qtest_clock_step(s, n);
+        now += n;
+
+        if (i % (MIGRATION_STEPS / 100) == 0 && points-- > 0) {
+            in_flight += head(s) != pos ||
+                         (done < waits &&
+                          qtest_readl(s, STATUS + waits * 4) != waits);
+            s = migrate(s, MIGRATION_ARGS, now, file);
+        }
+
+        /* Completed waits, in order; none may be signalled twice. */
+        while (done < waits &&
+               qtest_readl(s, STATUS + (done + 1) * 4) == done + 1) {
+            qtest_writel(s, STATUS + ++done * 4, 0);
+        }
+        seen[i] = (Seen) {
+            rd(s, DMAR_IQH_REG), done, rd(s, DMAR_FSTS_REG),
+            rd(s, DMAR_ICS_REG),
+        };
+        /* The next interrupt is to be seen too. */
+        wr(s, DMAR_ICS_REG, VTD_ICS_IWC);
+    }
+    qtest_clock_step(s, 10000000);
+    while (done < waits) {
+        done++;
+        g_assert_cmpint(qtest_readl(s, STATUS + done * 4), ==, done);
+        qtest_writel(s, STATUS + done * 4, 0);
+    }
+    qtest_clock_step(s, 10000000);
+    for (uint32_t i = 1; i <= waits; i++) {
+        g_assert_cmpint(qtest_readl(s, STATUS + i * 4), ==, 0);
+    }
+    g_assert_cmpint(head(s), ==, pos);
+    qtest_quit(s);
+    g_rand_free(r);
+    unlink(file);
+    return in_flight;
+}
+
+static void test_migration(void)
+{
+    Seen straight[MIGRATION_STEPS], moved[MIGRATION_STEPS];
+    int points = g_test_slow() ? 100 : 20;
+
+    random_work(straight, 0);
+    /* Most of the points have to be in the middle of something. */
+    g_assert_cmpint(random_work(moved, points), >, points / 2);
+    for (int i = 0; i < MIGRATION_STEPS; i++) {
+        g_assert_cmphex(straight[i].iqh, ==, moved[i].iqh);
+        g_assert_cmpuint(straight[i].waits, ==, moved[i].waits);
+        g_assert_cmphex(straight[i].fsts, ==, moved[i].fsts);
+        g_assert_cmphex(straight[i].ics, ==, moved[i].ics);
+    }
+}
+
 int main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
@@ -463,6 +575,7 @@ int main(int argc, char **argv)
     qtest_add_func("/vtd-queue/256-bit", test_256);
     qtest_add_func("/vtd-queue/off", test_off);
     qtest_add_func("/vtd-queue/profile", test_profile);
+    qtest_add_func("/vtd-queue/migration", test_migration);
 
     return g_test_run();
 }
