@@ -298,7 +298,7 @@ def html(studies, window=None):
     for study in studies:
         traced = _traced(study)[:left]
         left -= len(traced)
-        body.append(_section(study, traced, window))
+        body.append(_section(study, traced, window, len(studies) == 1))
     body.append(_meaning(studies))
     return page.document(f"iommulab: {heading}", "".join(body))
 
@@ -316,13 +316,14 @@ def _overall(studies):
         for t in compared) + "."
 
 
-def _section(study, traced, window):
+def _section(study, traced, window, alone):
     chosen = sweep.varied(study.points)
     labels = {p["cell"]: sweep.label(p, chosen) or study.name
               for p in study.points}
     title = f"{study.work} {study.name}".strip()
-    parts = [page.heading(2, title, study.title),
-             page.paragraph(study.verdict, "verdict")]
+    parts = [page.heading(2, title, study.title)]
+    if not alone:
+        parts.append(page.paragraph(study.verdict, "verdict"))
     for failure in study.failed:
         parts.append(page.paragraph(
             f"Failed: {failure.get('label')}: "
