@@ -373,10 +373,21 @@ def rates(found, data):
 
 
 def varied(points):
-    """The options that are not the same in all points."""
+    """The options that are not the same in all points. What the name of a
+    [[matrix]] says already is left out."""
+    def values(key, some=points):
+        return {str(p["options"].get(key)) for p in some}
+
+    by_name = {}
+    for point in points:
+        by_name.setdefault(point["options"].get("matrix"), []).append(point)
+    named = None not in by_name
     return [key for key in dict.fromkeys(k for p in points
                                          for k in p["options"])
-            if len({str(p["options"].get(key)) for p in points}) > 1]
+            if len(values(key)) > 1
+            and (not named or key == "matrix"
+                 or any(len(values(key, some)) > 1
+                        for some in by_name.values()))]
 
 
 def label(point, keys):

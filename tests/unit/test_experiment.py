@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lab import ROOT
 
-from iommulab import experiment, metric
+from iommulab import experiment, metric, sweep
 from iommulab.errors import UsageError
 
 HEAD = 'title = "t"\nwork = "S4"\n'
@@ -96,6 +96,27 @@ class Points(unittest.TestCase):
         self.assertEqual(figure.name, "cmdq=add 4 CPUs / cas")
         self.assertTrue(figure.fitted)
         self.assertIs(found.find(figure.cell), found.points[3])
+
+
+class Labels(unittest.TestCase):
+    def labels(self, *options):
+        points = [{"options": o} for o in options]
+        keys = sweep.varied(points)
+        return [sweep.label(p, keys) for p in points]
+
+    def test_what_differs(self):
+        self.assertEqual(self.labels(
+            {"machine": "vtd", "cpus": 1, "iova": "a"},
+            {"machine": "vtd", "cpus": 2, "iova": "b"},
+            {"machine": "vtd", "cpus": 2}),
+            ["1 CPU iova=a", "2 CPUs iova=b", "2 CPUs"])
+
+    def test_a_name_says_what_it_stands_for(self):
+        self.assertEqual(self.labels(
+            {"cpus": 1, "iova": "a", "matrix": "old"},
+            {"cpus": 2, "iova": "a", "matrix": "old"},
+            {"cpus": 2, "iova": "b", "matrix": "new"}),
+            ["1 CPU old", "2 CPUs old", "2 CPUs new"])
 
 
 class Wrong(unittest.TestCase):
