@@ -34,6 +34,8 @@ typedef struct CoherenceTracked {
     CoherenceLine line;
     ram_addr_t ram;
     vaddr addr;                 /* of the first access */
+    /* Stalled vCPUs; one of them is called when the line is free. */
+    uint64_t waiters[COHERENCE_MAX_CPUS / 64];
 } CoherenceTracked;
 
 /* coherence.c; before any vCPU exists */
@@ -42,6 +44,8 @@ void coherence_init(CoherenceWatch watch, const CoherenceProfile *p,
 /* A region begins or ends; TLBs are flushed before any vCPU runs on. */
 void coherence_begin(void);
 void coherence_end(void);
+/* The time came that @cpu is stalled until. */
+void coherence_turn(CPUState *cpu, int64_t when);
 
 /* coherence-page.c */
 void coherence_pages_init(CoherenceWatch watch);

@@ -38,6 +38,7 @@ typedef struct CoherenceProfile {
     int64_t far_atomics;        /* 1: executed at home, unless here */
     int64_t far_occupancy;      /* of the line, by a far atomic */
     int64_t store_buffer;       /* entries; 0: a store waits for its line */
+    int64_t random_order;       /* 1: who waits is served in any order */
     int64_t slack;              /* ahead of the others without yielding */
 } CoherenceProfile;
 

@@ -185,7 +185,7 @@ CoherenceTracked *coherence_page_line(ram_addr_t ram, vaddr addr)
             return NULL;
         }
         pages.stats.lines++;
-        *t = g_new(CoherenceTracked, 1);
+        *t = g_new0(CoherenceTracked, 1);
         coherence_line_init(&(*t)->line);
         (*t)->ram = ram & ~(ram_addr_t)MAKE_64BIT_MASK(0, COHERENCE_LINE_BITS);
         (*t)->addr = addr & ~(vaddr)MAKE_64BIT_MASK(0, COHERENCE_LINE_BITS);

@@ -42,6 +42,7 @@ static const struct {
       0, VTIME_MAX_COST_PS },
     { "lines", "store-buffer", FIELD(store_buffer),
       0, COHERENCE_MAX_STORE_BUFFER },
+    { "lines", "random-order", FIELD(random_order), 0, 1 },
     { "lines", "slack-ps", FIELD(slack), 0, VTIME_MAX_COST_PS },
 };
 

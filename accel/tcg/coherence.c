@@ -26,6 +26,8 @@ bool coherence_is_active;
 
 typedef struct CoherenceCPU {
     uint64_t turn;              /* gave way at this instruction already */
+    CoherenceTracked *stall;    /* waits, or waited last, for this line */
+    int64_t stalled;            /* how long, until its turn */
     CoherenceTracked *excl;     /* line of the load exclusive */
     uint32_t excl_version;
     CoherenceTracked *cas;      /* of the last atomic access */
@@ -36,6 +38,7 @@ static struct {
     CoherenceWatch watch;
     CoherenceModel model;
     CoherenceCPU *cpus;
+    uint64_t random;            /* state of the generator */
 } coh;
 
 void coherence_init(CoherenceWatch watch, const CoherenceProfile *p,
@@ -48,6 +51,102 @@ void coherence_init(CoherenceWatch watch, const CoherenceProfile *p,
     coherence_model_init(&coh.model, p, max_cpus);
     coh.cpus = g_new0(CoherenceCPU, max_cpus);
     coherence_pages_init(watch);
+}
+
+/* splitmix64: who is next must be random and the same in every run. */
+static unsigned random_below(unsigned n)
+{
+    uint64_t z = coh.random += 0x9e3779b97f4a7c15ULL;
+
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+    return (z ^ (z >> 31)) % n;
+}
+
+/* The vCPU with the @n-th of the bits set. */
+static int nth_waiter(const CoherenceTracked *t, unsigned n)
+{
+    for (unsigned i = 0; i < ARRAY_SIZE(t->waiters); i++) {
+        uint64_t left = t->waiters[i];
+        unsigned here = ctpop64(left);
+
+        if (n >= here) {
+            n -= here;
+            continue;
+        }
+        while (n--) {
+            left &= left - 1;
+        }
+        return i * 64 + ctz64(left);
+    }
+    g_assert_not_reached();
+}
+
+static unsigned n_waiters(const CoherenceTracked *t)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < ARRAY_SIZE(t->waiters); i++) {
+        n += ctpop64(t->waiters[i]);
+    }
+    return n;
+}
+
+static void end_stall(int index, int64_t when)
+{
+    CoherenceCPU *c = &coh.cpus[index];
+
+    c->stall->waiters[index / 64] &= ~BIT_ULL(index % 64);
+    if (vtime_cpus[index]->stalled) {
+        c->stalled = vtime_stall_end(vtime_cpus[index], when);
+    }
+}
+
+/*
+ * The running vCPU waits for a busy line.  The first to wait is called when
+ * the line becomes free.
+ */
+static G_NORETURN void stall(CPUState *cpu, CoherenceTracked *t, uintptr_t ra)
+{
+    VTimeCPU *v = vtime_cpu(cpu);
+    int index = cpu->cpu_index;
+
+    vtime_stall(v, n_waiters(t) ? VTIME_NEVER - 1 : t->line.busy_until);
+    t->waiters[index / 64] |= BIT_ULL(index % 64);
+    coh.cpus[index].stall = t;
+    vtime_give_way(cpu, ra);
+}
+
+void coherence_turn(CPUState *cpu, int64_t when)
+{
+    CoherenceTracked *t = coh.cpus[cpu->cpu_index].stall;
+    int next;
+
+    if (t->line.busy_until > when) {
+        vtime_stall_until(vtime_cpu(cpu), t->line.busy_until);
+        return;
+    }
+    next = nth_waiter(t, random_below(n_waiters(t)));
+    end_stall(next, when);
+    if (n_waiters(t)) {
+        /*
+         * Have another one look right after the access that is next: the line
+         * is busy then, unless an interrupt came in between.
+         */
+        if (next == cpu->cpu_index) {
+            cpu = vtime_cpus[nth_waiter(t, 0)]->cpu;
+        }
+        vtime_stall_until(vtime_cpu(cpu), when + 1);
+    }
+}
+
+static void end_all_stalls(void)
+{
+    for (unsigned i = 0; i < coh.model.n_cpus; i++) {
+        if (vtime_cpus[i] && vtime_cpus[i]->stalled) {
+            end_stall(i, vtime_get_ps());
+        }
+    }
 }
 
 /* Blocks translated before do not call the atomic helpers, and vice versa. */
@@ -73,8 +172,10 @@ void coherence_begin(void)
     if (coh.watch == COHERENCE_OFF) {
         return;
     }
+    end_all_stalls();
     coherence_pages_reset();
     coherence_sites_reset();
+    coh.random = 0;
     memset(coh.cpus, 0, coh.model.n_cpus * sizeof(*coh.cpus));
     memset(coh.model.stores, 0, coh.model.n_cpus * sizeof(*coh.model.stores));
     coherence_is_active = true;
@@ -84,6 +185,7 @@ void coherence_begin(void)
 void coherence_end(void)
 {
     if (coherence_is_active) {
+        end_all_stalls();
         coherence_is_active = false;
         switch_blocks(false);
     }
@@ -128,6 +230,23 @@ static int64_t arrive(CPUState *cpu, uintptr_t ra, vaddr *pc)
     return now;
 }
 
+/* Whether an access at @now, which misses, waits for its turn. */
+static bool must_stall(const CoherenceTracked *t, CoherenceAccess what,
+                       int64_t now)
+{
+    return coh.model.profile.random_order && t->line.busy_until > now &&
+           (what != COHERENCE_ACCESS_STORE || !coh.model.profile.store_buffer);
+}
+
+/* When the access that now gets its turn, at @now, came. */
+static int64_t arrival(CoherenceCPU *c, CoherenceTracked *t, int64_t now)
+{
+    int64_t stalled = c->stalled;
+
+    c->stalled = 0;
+    return c->stall == t && t->line.busy_until == now ? now - stalled : now;
+}
+
 static void access_line(CPUState *cpu, CoherenceTracked *t,
                         CoherenceAccess what, uintptr_t ra)
 {
@@ -135,7 +254,7 @@ static void access_line(CPUState *cpu, CoherenceTracked *t,
     CoherenceCPU *c = &coh.cpus[cpu->cpu_index];
     CoherenceSite *site = NULL;
     CoherenceCost cost;
-    int64_t now;
+    int64_t now, came;
     vaddr pc = 0;
 
     if (coherence_line_hit(&t->line, cpu->cpu_index, what) &&
@@ -143,9 +262,14 @@ static void access_line(CPUState *cpu, CoherenceTracked *t,
         now = vtime_cpu_now(v);
     } else {
         now = arrive(cpu, ra, &pc);
+        if (pc && must_stall(t, what, now) &&
+            !coherence_line_hit(&t->line, cpu->cpu_index, what)) {
+            stall(cpu, t, ra);
+        }
     }
+    came = arrival(c, t, now);
     cost = coherence_line_access(&coh.model, &t->line, cpu->cpu_index, what,
-                                 now);
+                                 came);
     if (cost.moved) {
         site = coherence_site(t->ram, pc, what);
         site->stats.transfers++;
@@ -157,6 +281,8 @@ static void access_line(CPUState *cpu, CoherenceTracked *t,
         c->cas = t;
         c->cas_site = site;
     }
+    /* What it was stalled for is accounted. */
+    cost.wait -= MIN(cost.wait, now - came);
     v->stats.line_wait += cost.wait;
     v->stats.line_transfer += cost.transfer;
     v->stats.atomic += cost.atomic;
@@ -242,7 +368,11 @@ bool coherence_store_exclusive(CPUState *cpu, vaddr addr, uintptr_t ra)
     }
     if (!coherence_line_hit(&t->line, cpu->cpu_index, COHERENCE_STORE)) {
         /* Others who are behind may still take it. */
-        arrive(cpu, ra, &pc);
+        int64_t now = arrive(cpu, ra, &pc);
+
+        if (pc && must_stall(t, COHERENCE_ACCESS_ATOMIC, now)) {
+            stall(cpu, t, ra);
+        }
     }
     c->excl = NULL;
     if (t->line.version == c->excl_version) {

@@ -26,9 +26,10 @@ typedef struct VTimeCPU {
     int64_t clock;              /* up to the last vtime_account() */
     int64_t irq_due;            /* pending interrupts arrive then */
     unsigned heap_pos;          /* 1-based; 0: not queued (idle) */
-    int64_t wake;               /* heap key while parked */
+    int64_t wake;               /* heap key while parked or stalled */
     bool parked;
     VTimeParkCause park_cause;
+    bool stalled;               /* waits for its turn at a cache line */
     bool work;                  /* has queued cross-CPU work */
     bool event;                 /* Arm's event register */
     bool yielded;               /* gave way in vtime_order() */
@@ -65,6 +66,16 @@ int64_t vtime_ps_per_insn(void);
 bool vtime_is_ahead(VTimeCPU *v, int64_t when);
 /* End the running slice; the instruction at @ra is executed later. */
 G_NORETURN void vtime_give_way(CPUState *cpu, uintptr_t ra);
+
+/*
+ * Stall the running vCPU, which then gives way; coherence_turn() is called at
+ * @wake.  No interrupt ends a stall: an access that waits cannot be abandoned.
+ */
+void vtime_stall(VTimeCPU *v, int64_t wake);
+/* Have coherence_turn() called at @wake instead; @v is stalled. */
+void vtime_stall_until(VTimeCPU *v, int64_t wake);
+/* Let @v run on at @when; returns how long it was stalled. */
+int64_t vtime_stall_end(VTimeCPU *v, int64_t when);
 
 /* Park the running vCPU on v->lines until woken or the bound passes. */
 void vtime_park(VTimeCPU *v, VTimeParkCause cause);

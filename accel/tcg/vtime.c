@@ -86,7 +86,7 @@ VTimeCPU *vtime_cpu(CPUState *cpu)
 static inline VTimeEntry entry(VTimeCPU *v)
 {
     return (VTimeEntry) {
-        .key = v->parked ? v->wake : v->clock,
+        .key = v->parked || v->stalled ? v->wake : v->clock,
         .index = v->cpu->cpu_index,
         .v = v,
     };
@@ -333,6 +333,37 @@ void vtime_park(VTimeCPU *v, VTimeParkCause cause)
     vtime_lines_add(v);
     trace_vtime_park(v->cpu->cpu_index, v->clock, cause,
                      v->n_lines ? v->lines[0] : 0);
+}
+
+void vtime_stall(VTimeCPU *v, int64_t wake)
+{
+    v->stalled = true;
+    v->wake = wake;
+}
+
+void vtime_stall_until(VTimeCPU *v, int64_t wake)
+{
+    v->wake = wake;
+    heap_fix(v);
+    if (v != vt.current) {
+        vt.next_min = MIN(vt.next_min, wake);
+        slice_shorten(wake + vt.quantum);
+    }
+}
+
+int64_t vtime_stall_end(VTimeCPU *v, int64_t when)
+{
+    int64_t stalled = MAX(when - v->clock, 0);
+
+    v->stats.line_wait += stalled;
+    v->clock += stalled;
+    v->stalled = false;
+    heap_fix(v);
+    if (v != vt.current) {
+        vt.next_min = MIN(vt.next_min, v->clock);
+        slice_shorten(v->clock + vt.quantum);
+    }
+    return stalled;
 }
 
 bool vtime_irq_held(CPUState *cpu)
@@ -758,6 +789,10 @@ static VTimeCPU *pick(void)
         vtime_unpark(v, v->wake);
         return NULL;
     }
+    if (v->stalled) {
+        coherence_turn(v->cpu, v->wake);
+        return NULL;
+    }
     advance(v->clock);
     vt.current = v;
     vt.next_min = heap_second();
@@ -810,7 +845,7 @@ static void run_slices(void)
                 v->clock = v->irq_due;
             }
         }
-        if (v->clock >= vt.slice_end || v->parked) {
+        if (v->clock >= vt.slice_end || v->parked || v->stalled) {
             vt.current = NULL;
         }
         heap_down(v);
@@ -913,6 +948,9 @@ static void settle(VTimeCPU *v, int64_t now)
     if (v->parked) {
         v->stats.parked[v->park_cause] += now - v->clock;
         v->clock = now;
+    } else if (v->stalled) {
+        v->stats.line_wait += now - v->clock;
+        v->clock = now;
     } else if (!v->heap_pos) {
         v->stats.idle += now - v->clock;
         v->clock = now;
@@ -999,7 +1037,8 @@ bool vtime_region_stats(int cpu_index, VTimeStats *stats)
 
 /*
  * Parked vCPUs are saved as running: they look at what they polled once
- * more.  Idle ones are found idle again.
+ * more.  So are stalled ones, which access their line anew.  Idle ones are
+ * found idle again.
  */
 static int vtime_cpu_pre_load(void *opaque)
 {
@@ -1009,6 +1048,7 @@ static int vtime_cpu_pre_load(void *opaque)
         v->parked = false;
         vtime_lines_remove(v);
     }
+    v->stalled = false;
     vtime_poll_forget(v);
     if (v->heap_pos) {
         heap_remove(v);

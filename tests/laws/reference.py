@@ -3,8 +3,8 @@
 
 It is the yardstick of tests/laws: written from docs/specs/coherence.rst
 alone, it shares no code with QEMU's model. Every access happens in the order
-of its time; CPUs that wait for a line are served in that order too. Times are
-integers, picoseconds.
+of its time; CPUs that wait for a line are served in that order too, or in any
+order if the machine says so. Times are integers, picoseconds.
 
 A CPU runs a program, a generator that yields what it does next and is sent
 the value that comes back:
@@ -21,6 +21,7 @@ the value that comes back:
 """
 
 import heapq
+import random
 from dataclasses import dataclass, field
 from typing import Callable, NamedTuple
 
@@ -87,6 +88,7 @@ class Line:
         self.free_at = 0
         self.taken = 0              # how often its only copy changed hands
         self.waiting = []
+        self.queue = []             # (came, cpu, program, op): who is to be served
         self.transfers = self.transfer_ps = self.wait_ps = 0
 
 
@@ -102,6 +104,7 @@ class Machine:
     far: bool = False
     home: int = 0
     far_occupancy: int = 0
+    any_order: bool = False
     slots: dict = field(default_factory=dict)
 
     @classmethod
@@ -122,6 +125,16 @@ class Machine:
             far.append(self.way(line.owner, cpu))
         return max(far, default=0) + \
             self.invalidate * max(0, len(others) - 1)
+
+    def queues(self, cpu, line, op, now):
+        """Whether the access waits to be chosen among others."""
+        if not self.any_order or line.free_at <= now:
+            return False
+        if isinstance(op, (Load, Wait, Link)):
+            return cpu not in line.copies
+        if isinstance(op, Store) and self.store_buffer:
+            return False
+        return not self._mine(line, cpu)
 
     def _took(self, line, at, start, ps):
         line.transfers += 1
@@ -198,6 +211,7 @@ class Simulation:
         self.now = 0
         self.events = []
         self.links = {}             # cpu -> (line, line.taken)
+        self.dice = random.Random(1)
 
     def start(self, cpu, program, at=0):
         self._next(cpu, program, None, at)
@@ -206,7 +220,28 @@ class Simulation:
         """Run all that begins before `until`."""
         while self.events and self.events[0][0] < until:
             self.now, cpu, _, program, op = heapq.heappop(self.events)
+            if program is None:
+                self._choose(op)
+            elif self.machine.queues(cpu, op.line, op, self.now):
+                if not op.line.queue:
+                    self._choose_at(op.line.free_at, op.line)
+                op.line.queue.append((self.now, cpu, program, op))
+            else:
+                self._do(cpu, program, op)
+
+    def _choose_at(self, when, line):
+        # After the accesses of CPUs that begin at the same time.
+        heapq.heappush(self.events, (when, 1 << 30, id(line), None, line))
+
+    def _choose(self, line):
+        """The line is free: serve one of those who wait."""
+        if line.free_at <= self.now:
+            came, cpu, program, op = line.queue.pop(
+                self.dice.randrange(len(line.queue)))
+            line.wait_ps += self.now - came
             self._do(cpu, program, op)
+        if line.queue:
+            self._choose_at(max(line.free_at, self.now + 1), line)
 
     def _next(self, cpu, program, value, at):
         try:

@@ -112,6 +112,32 @@ class Transfers(unittest.TestCase):
         self.assertEqual(ends, [US, US, US + 40000, US + 120000])
 
 
+class AnyOrder(unittest.TestCase):
+    """Who waits for a line is served in any order."""
+
+    def machine(self, cpus):
+        return ref.Machine.uniform(cpus, 40000, atomic=5000, any_order=True)
+
+    def test_fetch_add_does_not_care(self):
+        line = ref.Line()
+        got, _ = rate(self.machine(16), 16,
+                      lambda c, cpu: ref.fetch_add(c, line, 200))
+        self.assertAlmostEqual(got, US / 45000, delta=0.01 * US / 45000)
+
+    def test_compare_and_swap_is_the_birthday_problem(self):
+        """Who was served since the last success knows the value; the next
+        success is when one of these is drawn once more."""
+        for cpus in (16, 32, 96):
+            expected, chance = 1.0, 1.0
+            for knowing in range(1, cpus + 1):
+                chance *= 1 - (knowing - 1) / (cpus - 1)
+                expected += chance
+            line = ref.Line()
+            _, attempts = rate(self.machine(cpus), cpus, lambda c, cpu:
+                               ref.cas_loop(c, line, 200, 200), 3000)
+            self.assertAlmostEqual(attempts, expected, delta=0.04 * expected)
+
+
 class Loops(unittest.TestCase):
     def test_cas_takes_as_many_attempts_as_cpus(self):
         for cpus in (2, 4, 16, 64):

@@ -3,7 +3,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from guestlaws import Laws
+from guestlaws import HERE, Laws
 from lab import LabTest
 
 
@@ -11,6 +11,16 @@ class Arm(Laws, LabTest):
     name = "smmuv3"
     kinds = ("pingpong", "faa", "cas", "llsc", "ticket", "mcs", "qspinlock",
              "rwlock")
+
+    def test_load_and_store_exclusive(self):
+        self.compare("llsc", 0.10)
+
+
+class ArmAnyOrder(Laws, LabTest):
+    """Who waits for a line is served in any order."""
+    name = "smmuv3"
+    profile = HERE / "any-order.ini"
+    kinds = ("pingpong", "faa", "cas", "llsc", "ticket")
 
     def test_load_and_store_exclusive(self):
         self.compare("llsc", 0.10)
