@@ -390,8 +390,9 @@ static int64_t next_wake(QueueEngine *e)
     for (uint64_t seq = e->seq_done; seq != e->seq_next; seq++) {
         QueueCmd *cmd = cmd_at(e, seq);
 
-        if (cmd->error || (cmd->flags & QUEUE_CMD_WAIT) ||
-            seq + 1 == e->seq_next) {
+        /* An endpoint uses its own TLB without asking the IOMMU. */
+        if (cmd->error || seq + 1 == e->seq_next ||
+            (cmd->flags & (QUEUE_CMD_WAIT | QUEUE_CMD_REMOTE))) {
             wake = MIN(wake, cmd->done);
             break;
         }

@@ -61,6 +61,40 @@ static void test_stale(void)
     dma_end(&t);
 }
 
+/*
+ * With a queue that takes time the old translation is used until the
+ * invalidation is complete, though its command is consumed before.
+ */
+static void test_stale_timed(void)
+{
+    DMATest t;
+
+    dma_start(&t, "-M virt,iommu=smmuv3 -global arm-smmuv3.queue-timing=on "
+              "-global arm-smmuv3.queue-doorbell=105 "
+              "-global arm-smmuv3.queue-fetch=50 "
+              "-global arm-smmuv3.queue-inv-page=400", "");
+    smmu_start(t.qts, DMA_DEVFN, SMMU_ALL);
+    qtest_writeq(t.qts, PAGE_ADDR, OLD);
+    qtest_writeq(t.qts, NEW_PAGE, NEW);
+
+    dma_burst(&t, 1, IOMMULAB_DMA_CMD_READ | IOMMULAB_DMA_CMD_DIFF_STOP,
+              IOVA_BASE, 8, 1000, 10, OLD);
+    qtest_clock_step(t.qts, 50);
+    smmu_map(t.qts, 0, NEW_PAGE);
+    smmu_issue(t.qts, 0x12, IOVA_BASE);
+    qtest_clock_step(t.qts, 105 + 50);
+    g_assert_cmphex(smmu_readl(t.qts, SMMU_CMDQ_CONS), ==, 1);
+    qtest_clock_step(t.qts, 400 - 1);
+    g_assert_cmpuint(dma_status(&t, 1), ==, IOMMULAB_DMA_BUSY);
+    g_assert_cmpuint(dma_readl(&t, 1, IOMMULAB_DMA_DIFFS), ==, 0);
+    qtest_clock_step(t.qts, 100);
+    /* Complete at 605, read at 610 */
+    g_assert_cmpuint(dma_status(&t, 1), ==, IOMMULAB_DMA_STOPPED);
+    g_assert_cmpuint(dma_readq(&t, 1, IOMMULAB_DMA_DIFF_TIME), ==, 610);
+    g_assert_cmphex(dma_readq(&t, 1, IOMMULAB_DMA_DATA), ==, NEW);
+    dma_end(&t);
+}
+
 /* Where the machine's SMMU is in the QOM tree */
 static char *smmu_path(DMATest *t)
 {
@@ -101,6 +135,7 @@ int main(int argc, char **argv)
     g_test_init(&argc, &argv, NULL);
 
     qtest_add_func("/smmuv3-dma/stale", test_stale);
+    qtest_add_func("/smmuv3-dma/stale-timed", test_stale_timed);
     qtest_add_func("/smmuv3-dma/iotlb", test_iotlb);
 
     return g_test_run();

@@ -40,6 +40,7 @@
 #define CERROR_ATC_INV_SYNC 3
 
 #define CMD_CFGI_STE    0x03
+#define CMD_CFGI_STE_RANGE 0x04
 #define CMD_CFGI_CD     0x05
 #define CMD_PREFETCH    0x01
 #define CMD_TLBI_NH_ALL 0x10
@@ -325,16 +326,54 @@ static void test_sync_msi(void)
     qtest_quit(s);
 }
 
+/* The interrupt of CMD_SYNC at the GICv2 distributor, taken as an edge */
+#define GICD            0x08000000ULL
+#define GICD_ISPENDR    0x200
+#define GICD_ICPENDR    0x280
+#define GICD_ICFGR      0xc00
+#define SYNC_INTID      (32 + SMMU_SPI + 2)
+
+/* Pulses since the last call, as far as one can tell: 0 or 1 */
+static bool sync_irq(QTestState *s)
+{
+    uint64_t offset = SYNC_INTID / 32 * 4;
+    uint32_t bit = 1u << SYNC_INTID % 32;
+    bool pending = qtest_readl(s, GICD + GICD_ISPENDR + offset) & bit;
+
+    qtest_writel(s, GICD + GICD_ICPENDR + offset, bit);
+    return pending;
+}
+
 static void test_sync_irq(const void *msi)
 {
     QTestState *s = start(msi ? COSTS "-global arm-smmuv3.msi=on" : COSTS);
+    uint64_t icfgr = GICD + GICD_ICFGR + SYNC_INTID / 16 * 4;
+
+    qtest_writel(s, icfgr,
+                 qtest_readl(s, icfgr) | 2u << SYNC_INTID % 16 * 2);
+    g_assert_false(sync_irq(s));
 
     /* Without an address it is the wire, even with MSIs. */
     put(s, 0, CMD_SYNC | SYNC_IRQ | 1ULL << 32, msi ? 0 : MSI);
     qtest_writel(s, MSI, 0);
     wr(s, CMDQ_PROD, 1);
-    cons_at(s, START + SYNC + IRQ, 0, 1);
+    qtest_clock_step(s, START + SYNC + IRQ - 1);
+    g_assert_false(sync_irq(s));
+    g_assert_cmphex(rd(s, CMDQ_CONS), ==, 0);
+    qtest_clock_step(s, 1);
+    g_assert_true(sync_irq(s));
+    g_assert_cmphex(rd(s, CMDQ_CONS), ==, 1);
     g_assert_cmphex(qtest_readl(s, MSI), ==, 0);
+    qtest_clock_step(s, 1000000);
+    g_assert_false(sync_irq(s));
+
+    /* Others do not use it. */
+    put(s, 1, CMD_SYNC, MSI);
+    put(s, 2, CMD_SYNC | SYNC_SEV, MSI);
+    wr(s, CMDQ_PROD, 3);
+    qtest_clock_step(s, 1000000);
+    g_assert_cmphex(rd(s, CMDQ_CONS), ==, 3);
+    g_assert_false(sync_irq(s));
     qtest_quit(s);
 }
 
@@ -517,6 +556,85 @@ static void test_statistics(void)
     qtest_quit(s);
 }
 
+/* ---------------------------------------------------------------- inputs */
+
+/* Lines of a trace that have @word in them */
+static int traced(const char *path, const char *word)
+{
+    g_autofree char *log = NULL;
+    int n = 0;
+
+    g_assert_true(g_file_get_contents(path, &log, NULL, NULL));
+    for (const char *p = log; (p = strstr(p, word)); p++) {
+        n++;
+    }
+    return n;
+}
+
+/* What drivers did and do; ends are the same whether it takes time or not. */
+static void test_inputs(const void *data)
+{
+    g_autofree char *dir = g_dir_make_tmp("smmuv3-queue-XXXXXX", NULL);
+    g_autofree char *path = g_build_filename(dir, "trace", NULL);
+    g_autofree char *options = g_strdup_printf(
+        "%s -trace smmuv3_range_inval -trace smmuv3_cmdq_cfgi_ste_range -D %s",
+        (const char *)data, path);
+    QTestState *s = start(options);
+
+    /* Reserved bits of CR0 are not acknowledged. */
+    wr(s, CR0, CMDQEN | 0xfffffc20);
+    g_assert_cmphex(rd(s, CR0ACK), ==, CMDQEN);
+    wr(s, CR0, CMDQEN);
+
+    /* CONS cannot be written while the queue is on. */
+    put(s, 0, CMD_PREFETCH, 0);
+    put(s, 1, CMD_SYNC, 0);
+    wr(s, CMDQ_PROD, 2);
+    qtest_clock_step(s, 1000000);
+    wr(s, CMDQ_CONS, 0);
+    g_assert_cmphex(rd(s, CMDQ_CONS), ==, 2);
+
+    /* 4.3.2: the low Range + 1 bits of the stream do not count, 31 is all */
+    put(s, 2, CMD_CFGI_STE_RANGE | 0x1237ULL << 32, 3);
+    put(s, 3, CMD_CFGI_STE_RANGE | 0x1237ULL << 32, 31);
+    /* 32 pages from an odd one: 1, 2, 16, 8, 4, 1 */
+    put(s, 4, CMD_TLBI_VA | 31 << 12, 0xffacd000 | TG_4K | LEAF);
+    put(s, 5, CMD_SYNC, 0);
+    wr(s, CMDQ_PROD, 6);
+    qtest_clock_step(s, 1000000);
+    g_assert_cmphex(rd(s, CMDQ_CONS), ==, 6);
+    g_assert_cmphex(rd(s, GERROR), ==, 0);
+
+    /* A reset with all of it in use */
+    wr(s, IRQ_CTRL, 7);
+    put(s, 6, 0xff, 0);
+    wr(s, CMDQ_PROD, 7);
+    qtest_clock_step(s, 1000000);
+    g_assert_cmphex(rd(s, GERROR), ==, CMDQ_ERR);
+    g_assert_cmphex(rd(s, CMDQ_CONS), ==, ERR(CERROR_ILL) | 6);
+    qtest_system_reset(s);
+    qtest_clock_step(s, 1000000);
+    g_assert_cmphex(rd(s, CR0), ==, 0);
+    g_assert_cmphex(rd(s, CR0ACK), ==, 0);
+    g_assert_cmphex(rd(s, IRQ_CTRL), ==, 0);
+    g_assert_cmphex(rd(s, GERROR), ==, 0);
+    g_assert_cmphex(rd(s, CMDQ_PROD), ==, 0);
+    g_assert_cmphex(rd(s, CMDQ_CONS), ==, 0);
+    enable(s, 8);
+    put(s, 0, CMD_SYNC, 0);
+    wr(s, CMDQ_PROD, 1);
+    qtest_clock_step(s, 1000000);
+    g_assert_cmphex(rd(s, CMDQ_CONS), ==, 1);
+    qtest_quit(s);
+
+    g_assert_cmpint(traced(path, "start=0x1230 - end=0x123f"), ==, 1);
+    g_assert_cmpint(traced(path, "start=0x0 - end=0xffffffff"), ==, 1);
+    g_assert_cmpint(traced(path, "smmuv3_range_inval"), ==, 6);
+    g_assert_cmpint(traced(path, "num_pages=0x10 "), ==, 1);
+    unlink(path);
+    rmdir(dir);
+}
+
 /* ------------------------------------------------------------- migration */
 
 #define MIGRATION_STEPS 200
@@ -629,6 +747,8 @@ int main(int argc, char **argv)
     qtest_add_func("/smmuv3-queue/off", test_off);
     qtest_add_func("/smmuv3-queue/ril-off", test_ril_off);
     qtest_add_func("/smmuv3-queue/statistics", test_statistics);
+    qtest_add_data_func("/smmuv3-queue/inputs/timed", COSTS, test_inputs);
+    qtest_add_data_func("/smmuv3-queue/inputs/off", "", test_inputs);
     qtest_add_func("/smmuv3-queue/migration", test_migration);
 
     return g_test_run();

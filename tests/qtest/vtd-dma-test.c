@@ -61,6 +61,34 @@ static void test_stale(void)
     dma_end(&t);
 }
 
+/*
+ * With a queue that takes time the old translation is used until the
+ * invalidation is complete, though its descriptor is consumed before.
+ */
+static void test_stale_timed(void)
+{
+    DMATest t;
+
+    vtd_dma_start(&t, ",queue-timing=on,queue-doorbell=105,queue-fetch=50,"
+                  "queue-inv-page=400", "");
+    dma_burst(&t, 1, IOMMULAB_DMA_CMD_READ | IOMMULAB_DMA_CMD_DIFF_STOP,
+              IOVA_BASE, 8, 1000, 10, OLD);
+    qtest_clock_step(t.qts, 50);
+    vtd_map(t.qts, 0, NEW_PAGE);
+    vtd_inv_page(t.qts, 0);
+    qtest_clock_step(t.qts, 105 + 50);
+    g_assert_cmphex(vtd_readq(t.qts, DMAR_IQH_REG), ==, 16);
+    qtest_clock_step(t.qts, 400 - 1);
+    g_assert_cmpuint(dma_status(&t, 1), ==, IOMMULAB_DMA_BUSY);
+    g_assert_cmpuint(dma_readl(&t, 1, IOMMULAB_DMA_DIFFS), ==, 0);
+    qtest_clock_step(t.qts, 100);
+    /* Complete at 605, read at 610 */
+    g_assert_cmpuint(dma_status(&t, 1), ==, IOMMULAB_DMA_STOPPED);
+    g_assert_cmpuint(dma_readq(&t, 1, IOMMULAB_DMA_DIFF_TIME), ==, 610);
+    g_assert_cmphex(dma_readq(&t, 1, IOMMULAB_DMA_DATA), ==, NEW);
+    dma_end(&t);
+}
+
 static bool ats_read(DMATest *t, uint64_t *data)
 {
     dma_burst(t, 0, IOMMULAB_DMA_CMD_READ | IOMMULAB_DMA_CMD_ATS, IOVA_BASE,
@@ -116,6 +144,46 @@ static void test_ats(void)
     dma_end(&t);
 }
 
+/* An endpoint that answers: its TLB is used until the round trip is over. */
+static void test_ats_timed(void)
+{
+    DMATest t;
+    uint64_t data;
+
+    vtd_dma_start(&t, ",device-iotlb=on,queue-timing=on,queue-other=20,"
+                  "queue-ats=1000,queue-ats-timeout=50000,queue-sync=30",
+                  ",ats=on");
+    qtest_writeq(t.qts, CONTEXT_ADDR + DMA_DEVFN * 16, TABLE_ADDR | 1 << 2 | 1);
+    vtd_issue(t.qts, VTD_INV_DESC_CC | VTD_INV_DESC_CC_GLOBAL, 0);
+    qtest_clock_step(t.qts, 10000);
+    vtd_enable_ecam(t.qts);
+    qtest_writew(t.qts, ECAM_BASE + (DMA_DEVFN << 12) + 0x100 + PCI_ATS_CTRL,
+                 PCI_ATS_CTRL_ENABLE);
+    g_assert_true(ats_read(&t, &data));
+    g_assert_cmphex(data, ==, OLD);
+
+    vtd_map(t.qts, 0, NEW_PAGE);
+    qtest_writel(t.qts, STATUS_ADDR, 0);
+    vtd_inv_page(t.qts, 0);
+    vtd_inv_device(t.qts, DMA_DEVFN, 0);
+    vtd_issue(t.qts, VTD_INV_DESC_WAIT | VTD_INV_DESC_WAIT_SW | 7ull << 32,
+              STATUS_ADDR);
+    qtest_clock_step(t.qts, 20 + 1000 - 2);
+    g_assert_true(ats_read(&t, &data));
+    g_assert_cmphex(data, ==, OLD);
+    g_assert_cmpuint(dma_readl(&t, 0, IOMMULAB_DMA_ATC_HITS), ==, 1);
+    qtest_clock_step(t.qts, 1);
+    g_assert_true(ats_read(&t, &data));
+    g_assert_cmphex(data, ==, NEW);
+    /* The wait is behind it: 30 more, two of which have passed */
+    qtest_clock_step(t.qts, 30 - 2);
+    g_assert_cmphex(qtest_readl(t.qts, STATUS_ADDR), ==, 0);
+    qtest_clock_step(t.qts, 1);
+    g_assert_cmphex(qtest_readl(t.qts, STATUS_ADDR), ==, 7);
+    g_assert_cmphex(vtd_readl(t.qts, DMAR_FSTS_REG), ==, 0);
+    dma_end(&t);
+}
+
 /* Size, associativity and cost of the IOTLB; by default none of it */
 static void test_iotlb(void)
 {
@@ -145,7 +213,9 @@ int main(int argc, char **argv)
     g_test_init(&argc, &argv, NULL);
 
     qtest_add_func("/q35/vtd-dma/stale", test_stale);
+    qtest_add_func("/q35/vtd-dma/stale-timed", test_stale_timed);
     qtest_add_func("/q35/vtd-dma/ats", test_ats);
+    qtest_add_func("/q35/vtd-dma/ats-timed", test_ats_timed);
     qtest_add_func("/q35/vtd-dma/iotlb", test_iotlb);
 
     return g_test_run();

@@ -446,6 +446,139 @@ static void test_profile(void)
     unlink(file);
 }
 
+/* ---------------------------------------------------------------- inputs */
+
+static void settle(QTestState *s)
+{
+    qtest_clock_step(s, 10000000);
+}
+
+/* What drivers did and do; ends are the same whether it takes time or not. */
+static void test_inputs(const void *options)
+{
+    QTestState *s = start(options);
+
+    put(s, 0, VTD_INV_DESC_IOTLB | VTD_INV_DESC_IOTLB_GLOBAL, 0);
+    put(s, 1, WAIT_SW | DATA(1), STATUS);
+    tail(s, 2);
+    settle(s);
+    g_assert_cmpint(head(s), ==, 2);
+    g_assert_cmphex(qtest_readl(s, STATUS), ==, 1);
+
+    put(s, 2, WAIT_SW | VTD_INV_DESC_WAIT_IF | DATA(2), STATUS);
+    tail(s, 3);
+    settle(s);
+    g_assert_cmphex(qtest_readl(s, STATUS), ==, 2);
+    g_assert_cmphex(rd(s, DMAR_ICS_REG), ==, VTD_ICS_IWC);
+    g_assert_cmphex(rd(s, DMAR_IECTL_REG), ==, VTD_IECTL_IM | VTD_IECTL_IP);
+
+    /* Drains of reads and writes, as CAP.DRD and DWD offer them */
+    g_assert_cmphex(qtest_readq(s, Q35_HOST_BRIDGE_IOMMU_ADDR + DMAR_CAP_REG) &
+                    VTD_CAP_DRAIN, ==, VTD_CAP_DRAIN);
+    put(s, 3, IOTLB_PAGE | 3 << 6, 0);
+    put(s, 4, VTD_INV_DESC_WAIT | VTD_INV_DESC_WAIT_FN, 0);
+    tail(s, 5);
+    settle(s);
+    g_assert_cmpint(head(s), ==, 5);
+
+    /* To the end of the ring and around */
+    for (int i = 5; i < 256; i++) {
+        put(s, i, VTD_INV_DESC_WAIT, 0);
+    }
+    tail(s, 255);
+    settle(s);
+    g_assert_cmpint(head(s), ==, 255);
+    tail(s, 0);
+    settle(s);
+    g_assert_cmpint(head(s), ==, 0);
+    g_assert_cmphex(rd(s, DMAR_FSTS_REG), ==, 0);
+
+    /* Off after something that is no wait; a tail from before it is on */
+    put(s, 0, VTD_INV_DESC_IOTLB | VTD_INV_DESC_IOTLB_GLOBAL, 0);
+    tail(s, 1);
+    settle(s);
+    wr(s, DMAR_GCMD_REG, 0);
+    settle(s);
+    g_assert_cmphex(rd(s, DMAR_GSTS_REG) & VTD_GSTS_QIES, ==, 0);
+    put(s, 0, VTD_INV_DESC_WAIT, 0);
+    put(s, 1, WAIT_SW | DATA(3), STATUS);
+    tail(s, 2);
+    settle(s);
+    g_assert_cmphex(qtest_readl(s, STATUS), ==, 2);
+    wr(s, DMAR_GCMD_REG, VTD_GCMD_QIE);
+    settle(s);
+    g_assert_cmpint(head(s), ==, 2);
+    g_assert_cmphex(qtest_readl(s, STATUS), ==, 3);
+    qtest_quit(s);
+}
+
+/* IQE, the head stays, and later tails are kept but not looked at. */
+static void test_bad_inputs(const void *options)
+{
+    static const struct {
+        uint64_t lo, hi;
+    } bad[] = {
+        { 0, 0 },
+        { 0xf, 0 },
+        { IOTLB_PAGE, 19 },             /* beyond CAP.MAMV */
+        { VTD_INV_DESC_PC, 0 },
+        { VTD_INV_DESC_PIOTLB | VTD_INV_DESC_PIOTLB_ALL_IN_PASID, 0 },
+        { VTD_INV_DESC_DEVICE, 0x7ffffffffffff001 },    /* ECAP.DT is 0 */
+        { WAIT_SW, 0x7f00000000ull },
+        { WAIT_SW | DATA(0x50), Q35_HOST_BRIDGE_IOMMU_ADDR + DMAR_IQT_REG },
+    };
+    QTestState *s;
+
+    for (int i = 0; i < ARRAY_SIZE(bad); i++) {
+        s = start(options);
+        put(s, 0, bad[i].lo, bad[i].hi);
+        put(s, 1, WAIT_SW | DATA(1), STATUS);
+        tail(s, 1);
+        settle(s);
+        g_assert_cmphex(rd(s, DMAR_FSTS_REG), ==, VTD_FSTS_IQE);
+        g_assert_cmpint(head(s), ==, 0);
+        tail(s, 2);
+        settle(s);
+        g_assert_cmphex(rd(s, DMAR_IQT_REG), ==, 0x20);
+        g_assert_cmpint(head(s), ==, 0);
+        g_assert_cmphex(qtest_readl(s, STATUS), ==, 0);
+        qtest_quit(s);
+    }
+
+    /* The tail is the size of the queue */
+    s = start(options);
+    tail(s, 256);
+    settle(s);
+    g_assert_cmphex(rd(s, DMAR_FSTS_REG), ==, VTD_FSTS_IQE);
+    g_assert_cmpint(head(s), ==, 0);
+    qtest_quit(s);
+
+    /* The queue is nowhere */
+    s = start(options);
+    wr(s, DMAR_GCMD_REG, 0);
+    qtest_writeq(s, Q35_HOST_BRIDGE_IOMMU_ADDR + DMAR_IQA_REG,
+                 0x7f00000000ull);
+    wr(s, DMAR_GCMD_REG, VTD_GCMD_QIE);
+    tail(s, 1);
+    settle(s);
+    g_assert_cmphex(rd(s, DMAR_FSTS_REG), ==, VTD_FSTS_IQE);
+    g_assert_cmpint(head(s), ==, 0);
+    qtest_quit(s);
+
+    /* 11.4.9.2: bit 4 of the tail with descriptors of 256 bits */
+    s = qtest_initf("-M q35 -m 16 -nodefaults -device intel-iommu,"
+                    "x-scalable-mode=on,%s", (const char *)options);
+    qtest_writeq(s, Q35_HOST_BRIDGE_IOMMU_ADDR + DMAR_IQA_REG,
+                 QUEUE | VTD_IQA_DW_MASK);
+    wr(s, DMAR_GCMD_REG, VTD_GCMD_QIE);
+    tail(s, 1);
+    settle(s);
+    g_assert_cmphex(rd(s, DMAR_FSTS_REG), ==, VTD_FSTS_IQE);
+    g_assert_cmphex(rd(s, DMAR_IQH_REG), ==, 0);
+    g_assert_cmphex(rd(s, DMAR_IQT_REG), ==, 0x10);
+    qtest_quit(s);
+}
+
 /* ------------------------------------------------------------- migration */
 
 #define MIGRATION_STEPS 200
@@ -575,6 +708,10 @@ int main(int argc, char **argv)
     qtest_add_func("/vtd-queue/256-bit", test_256);
     qtest_add_func("/vtd-queue/off", test_off);
     qtest_add_func("/vtd-queue/profile", test_profile);
+    qtest_add_data_func("/vtd-queue/inputs/timed", COSTS, test_inputs);
+    qtest_add_data_func("/vtd-queue/inputs/off", "", test_inputs);
+    qtest_add_data_func("/vtd-queue/bad-inputs/timed", COSTS, test_bad_inputs);
+    qtest_add_data_func("/vtd-queue/bad-inputs/off", "", test_bad_inputs);
     qtest_add_func("/vtd-queue/migration", test_migration);
 
     return g_test_run();
