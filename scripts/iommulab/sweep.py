@@ -18,8 +18,9 @@ from .progress import Progress, duration
 SCHEMA = "iommulab/sweep/1"
 SECONDS = "seconds.json"    # beside the cells: how long each one took
 
-# What `iommulab run` runs the short forms of.
-COMPARISON = ("garry-2020",)
+# What `iommulab run` runs the short forms of, where it is there.
+COMPARISON = tuple(name for name in ("garry-2020", "morrison-2016")
+                   if name in experiment.names())
 
 # A failure that the same cell would show again.
 LASTING = (errors.GuestError.code, errors.GuestTimeout.code)
