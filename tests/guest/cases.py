@@ -303,6 +303,19 @@ class Algorithms:
         self.assertEqual(flush["global"] + flush["domain"], flushes)
         self.assertLessEqual(flush["queued"] / flushes, 250 * 1.05)
 
+    def test_counts_beside_the_published(self):
+        """'modes --counts' finds what the descriptions say in each mode."""
+        out = self.folder / "counts.json"
+        self.guest(0, "run", "--cpus", "2", "--mode", "lazy", "--duration",
+                   "10ms", "--counters", "--json", str(out), "--iova",
+                   "rcache,rbtree46,pools:4", "--flush",
+                   "fq,global250")
+        done = self.expect(0, "modes", "--counts", str(out))
+        print(done.stdout.replace("\n", "\n# "))
+        for mode in ("rcache", "rbtree46", "pools:4"):
+            self.assertIn(f"iova={mode} ", done.stdout)
+        self.assertRegex(done.stdout, r"\n(\d+) of \1 counts are the publ")
+
     def test_each_flush_mode_maps(self):
         cells = self.measure("--cpus", "2", "--mode", "lazy", "--duration",
                              "5ms", "--iova", "rcache47", "--flush",
