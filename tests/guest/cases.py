@@ -232,7 +232,8 @@ class Algorithms:
             self.assertEqual(line["allocs"] + line["frees"] + line["fails"],
                              ops // 16 * 16, line)
             self.assertEqual(line["exhaust"], line["again"], line)
-            self.assertGreater(line["exhaust"], 1000, line)
+            # poolslarge has a quarter of 2 GiB for ranges of 256 pages.
+            self.assertGreater(line["exhaust"], 500, line)
             self.assertLess(line["leaked"], 32, line)
 
     def test_bad_modes_and_failing_allocations(self):
