@@ -231,6 +231,8 @@ static const struct bench_key {
 	  IOMMULAB_BENCH_TOUCH },
 	{ "xcpu", offsetof(struct iommulab_bench, flags),
 	  IOMMULAB_BENCH_XCPU },
+	{ "spread", offsetof(struct iommulab_bench, flags),
+	  IOMMULAB_BENCH_SPREAD },
 	{ "sample", offsetof(struct iommulab_bench, sample), 0 },
 };
 

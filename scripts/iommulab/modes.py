@@ -167,10 +167,20 @@ def add_parser(subparsers):
                     "them as --KNOB LIST.")
     parser.add_argument("--json", action="store_true",
                         help="the same for a program")
+    parser.add_argument(
+        "--counts", metavar="RESULT",
+        help="instead of the list, print what the kernel counted for one map "
+             "with its unmap in this result file, sweep or folder of a cell, "
+             "beside what the published algorithms do; the cells have to be "
+             "run with --counters")
     parser.set_defaults(func=main)
 
 
 def main(args):
+    if args.counts:
+        from . import counts    # which builds on this
+        print(counts.render(counts.load(args.counts)))
+        return OK
     if args.json:
         print(json.dumps(
             {name: {"help": knob.help, "machines": knob.machines,

@@ -232,7 +232,8 @@ class Algorithms:
             self.assertEqual(line["allocs"] + line["frees"] + line["fails"],
                              ops // 16 * 16, line)
             self.assertEqual(line["exhaust"], line["again"], line)
-            self.assertGreater(line["exhaust"], 1000, line)
+            # poolslarge has a quarter of 2 GiB for ranges of 256 pages.
+            self.assertGreater(line["exhaust"], 500, line)
             self.assertLess(line["leaked"], 32, line)
 
     def test_bad_modes_and_failing_allocations(self):
@@ -302,6 +303,19 @@ class Algorithms:
         self.assertGreater(flush["full"], 0)
         self.assertEqual(flush["global"] + flush["domain"], flushes)
         self.assertLessEqual(flush["queued"] / flushes, 250 * 1.05)
+
+    def test_counts_beside_the_published(self):
+        """'modes --counts' finds what the descriptions say in each mode."""
+        out = self.folder / "counts.json"
+        self.guest(0, "run", "--cpus", "2", "--mode", "lazy", "--duration",
+                   "10ms", "--counters", "--json", str(out), "--iova",
+                   "rcache,rbtree46,pools:4", "--flush",
+                   "fq,global250")
+        done = self.expect(0, "modes", "--counts", str(out))
+        print(done.stdout.replace("\n", "\n# "))
+        for mode in ("rcache", "rbtree46", "pools:4"):
+            self.assertIn(f"iova={mode} ", done.stdout)
+        self.assertRegex(done.stdout, r"\n(\d+) of \1 counts are the publ")
 
     def test_each_flush_mode_maps(self):
         cells = self.measure("--cpus", "2", "--mode", "lazy", "--duration",
