@@ -46,6 +46,8 @@ void coherence_begin(void);
 void coherence_end(void);
 /* The time came that @cpu is stalled until. */
 void coherence_turn(CPUState *cpu, int64_t when);
+/* @cpu, which is stalled, runs on at @when, its access still to do. */
+void coherence_end_stall(CPUState *cpu, int64_t when);
 
 /* coherence-page.c */
 void coherence_pages_init(CoherenceWatch watch);

@@ -92,14 +92,13 @@ static unsigned n_waiters(const CoherenceTracked *t)
     return n;
 }
 
-static void end_stall(int index, int64_t when)
+void coherence_end_stall(CPUState *cpu, int64_t when)
 {
+    int index = cpu->cpu_index;
     CoherenceCPU *c = &coh.cpus[index];
 
     c->stall->waiters[index / 64] &= ~BIT_ULL(index % 64);
-    if (vtime_cpus[index]->stalled) {
-        c->stalled = vtime_stall_end(vtime_cpus[index], when);
-    }
+    c->stalled = vtime_stall_end(vtime_cpu(cpu), when);
 }
 
 /*
@@ -127,7 +126,7 @@ void coherence_turn(CPUState *cpu, int64_t when)
         return;
     }
     next = nth_waiter(t, random_below(n_waiters(t)));
-    end_stall(next, when);
+    coherence_end_stall(vtime_cpus[next]->cpu, when);
     if (n_waiters(t)) {
         /*
          * Have another one look right after the access that is next: the line
@@ -144,7 +143,7 @@ static void end_all_stalls(void)
 {
     for (unsigned i = 0; i < coh.model.n_cpus; i++) {
         if (vtime_cpus[i] && vtime_cpus[i]->stalled) {
-            end_stall(i, vtime_get_ps());
+            coherence_end_stall(vtime_cpus[i]->cpu, vtime_get_ps());
         }
     }
 }

@@ -1048,7 +1048,9 @@ static int vtime_cpu_pre_load(void *opaque)
         v->parked = false;
         vtime_lines_remove(v);
     }
-    v->stalled = false;
+    if (v->stalled) {
+        coherence_end_stall(v->cpu, v->clock);
+    }
     vtime_poll_forget(v);
     if (v->heap_pos) {
         heap_remove(v);
