@@ -53,14 +53,10 @@ void coherence_init(CoherenceWatch watch, const CoherenceProfile *p,
     coherence_pages_init(watch);
 }
 
-/* splitmix64: who is next must be random and the same in every run. */
+/* Who is next must be random and the same in every run. */
 static unsigned random_below(unsigned n)
 {
-    uint64_t z = coh.random += 0x9e3779b97f4a7c15ULL;
-
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-    return (z ^ (z >> 31)) % n;
+    return splitmix64_mix(coh.random += SPLITMIX64_STEP) % n;
 }
 
 /* The vCPU with the @n-th of the bits set. */

@@ -13,6 +13,19 @@
 #define VTIME_MAX_REGS 512      /* bytes of register state compared */
 #define VTIME_NEVER INT64_MAX
 
+/*
+ * splitmix64, a generator whose every state is a good one: add the step to the
+ * state, mix it.  The same numbers in every run.
+ */
+#define SPLITMIX64_STEP 0x9e3779b97f4a7c15ULL
+
+static inline uint64_t splitmix64_mix(uint64_t z)
+{
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+    return z ^ (z >> 31);
+}
+
 /* Detection of a polling loop, from one PAUSE to the next. */
 typedef enum VTimePoll {
     POLL_NONE,

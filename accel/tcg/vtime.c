@@ -292,6 +292,18 @@ static int64_t in_ns(int64_t ps, int64_t ns)
 
 /* -------------------------------------------- sleeping, waking, parking */
 
+/* @v's key changed: to its place, and before it the running slice ends. */
+static void requeue(VTimeCPU *v)
+{
+    int64_t key = entry(v).key;
+
+    heap_fix(v);
+    if (v != vt.current) {
+        vt.next_min = MIN(vt.next_min, key);
+        slice_shorten(key + vt.quantum);
+    }
+}
+
 /* Put @v among the runnable, not before @when. */
 static void wake_idle(VTimeCPU *v, int64_t when)
 {
@@ -316,11 +328,7 @@ void vtime_unpark(VTimeCPU *v, int64_t when)
     v->parked = false;
     v->event = false;
     vtime_lines_remove(v);
-    heap_fix(v);
-    if (v != vt.current) {
-        vt.next_min = MIN(vt.next_min, v->clock);
-        slice_shorten(v->clock + vt.quantum);
-    }
+    requeue(v);
 }
 
 void vtime_park(VTimeCPU *v, VTimeParkCause cause)
@@ -344,11 +352,7 @@ void vtime_stall(VTimeCPU *v, int64_t wake)
 void vtime_stall_until(VTimeCPU *v, int64_t wake)
 {
     v->wake = wake;
-    heap_fix(v);
-    if (v != vt.current) {
-        vt.next_min = MIN(vt.next_min, wake);
-        slice_shorten(wake + vt.quantum);
-    }
+    requeue(v);
 }
 
 int64_t vtime_stall_end(VTimeCPU *v, int64_t when)
@@ -358,11 +362,7 @@ int64_t vtime_stall_end(VTimeCPU *v, int64_t when)
     v->stats.line_wait += stalled;
     v->clock += stalled;
     v->stalled = false;
-    heap_fix(v);
-    if (v != vt.current) {
-        vt.next_min = MIN(vt.next_min, v->clock);
-        slice_shorten(v->clock + vt.quantum);
-    }
+    requeue(v);
     return stalled;
 }
 
@@ -931,12 +931,9 @@ static void vtime_start_vcpu_thread(CPUState *cpu)
 
 static int64_t start_offset(int cpu_index)
 {
-    /* splitmix64 of seed and index: any seed gives unrelated offsets. */
-    uint64_t z = vt.cfg.jitter + 0x9e3779b97f4a7c15ULL * (cpu_index + 1);
-
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-    return (z ^ (z >> 31)) % (1000 * 1000);
+    /* Any seed gives unrelated offsets. */
+    return splitmix64_mix(vt.cfg.jitter + SPLITMIX64_STEP * (cpu_index + 1)) %
+           (1000 * 1000);
 }
 
 /* Bring the clock of an idle or parked vCPU up to @now, as it waited. */

@@ -40,8 +40,9 @@ QEMU_CONFIGURE = (
     "--disable-tools", "--disable-docs",
     "--disable-install-blobs", "--disable-debug-info", "--disable-download",
     "--disable-werror", "--disable-qom-cast-debug", "--enable-system",
-    "--enable-tcg", "--enable-plugins", "--enable-capstone", "--enable-fdt=system", "--enable-pixman",
-    "--enable-slirp", "--enable-trace-backends=log,simple",
+    "--enable-tcg", "--enable-plugins", "--enable-capstone",
+    "--enable-fdt=system", "--enable-pixman", "--enable-slirp",
+    "--enable-trace-backends=log,simple",
     "--firmwarepath=" + ":".join(map(str, host.FIRMWARE_DIRS)))
 
 KERNELS = {"x86_64": "arch/x86/boot/bzImage", "arm64": "arch/arm64/boot/Image"}

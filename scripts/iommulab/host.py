@@ -193,8 +193,7 @@ def check_space(path, needed):
 
 
 def jobs():
-    """One more than there are CPUs, so that none waits for the disk."""
-    return len(os.sched_getaffinity(0)) + 1
+    return len(os.sched_getaffinity(0))
 
 
 def os_release():

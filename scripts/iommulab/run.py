@@ -185,19 +185,8 @@ def add_options(parser):
 def main(args):
     progress = Progress()
     check_json(args.json)
-    cells = plan(args, progress)
-    output = options.output(args)
-    if args.dry_run:
-        for cell in cells:
-            print(machine.shell(cell.argv, output / cell.folder))
-        return OK
-    batch = Batch(args, output, cells, progress)
-    try:
-        batch.measure()
-    except KeyboardInterrupt:
-        batch.report()
-        return INTERRUPTED
-    return batch.report()
+    batch = Batch(args, options.output(args), plan(args, progress), progress)
+    return batch.show() if args.dry_run else batch.run()
 
 
 def check_json(name):
@@ -255,6 +244,21 @@ class Batch:
         self.finished = {}          # Cell.key -> cell of the result file
         self.failed = {}            # Cell.key -> LabError
         self.running = {}           # Cell.key -> Cell, in order of start
+
+    def show(self):
+        """Print the commands of what is to run; return the exit code."""
+        for cell in self.todo():
+            print(machine.shell(cell.argv, self.output / cell.folder))
+        return OK
+
+    def run(self):
+        """Measure, print what came out; return the exit code."""
+        try:
+            self.measure()
+        except KeyboardInterrupt:
+            self.report()
+            return INTERRUPTED
+        return self.report()
 
     def measure(self):
         """Run all cells, some at a time. Ctrl-C ends the running guests."""

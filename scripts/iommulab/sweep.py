@@ -81,16 +81,7 @@ def main(args):
     planned = plan(args, found, progress)
     batch = Sweep(args, output, found, planned, progress)
     batch.announce()
-    if args.dry_run:
-        for cell in batch.todo():
-            print(machine.shell(cell.argv, output / cell.folder))
-        return OK
-    try:
-        batch.measure()
-    except KeyboardInterrupt:
-        batch.report()
-        return INTERRUPTED
-    return batch.report()
+    return batch.show() if args.dry_run else batch.run()
 
 
 def comparison(args):
@@ -107,20 +98,16 @@ def comparison(args):
                              plan(args, found, progress), progress))
     if args.dry_run:
         for batch in batches:
-            for cell in batch.todo():
-                print(machine.shell(cell.argv, output / cell.folder))
+            batch.show()
         return OK
     code = OK
     for number, batch in enumerate(batches):
         batch.announce()
         if number:
             print()
-        try:
-            batch.measure()
-        except KeyboardInterrupt:
-            batch.report()
-            return INTERRUPTED
-        code = batch.report() or code
+        code = batch.run() or code
+        if code == INTERRUPTED:
+            return code
     from . import report        # which builds on this
     page = (output if args.output else paths.BUILD) / "report.html"
     page.write_text(report.html(report.load(
