@@ -11,6 +11,7 @@
 #define MAX_SITES (1 << 16)
 /* The most expensive of each that are printed. */
 #define SHOWN_LINES 64
+#define SHOWN_PAGES 1024
 #define SHOWN_SITES 256
 
 static GHashTable *sites;       /* a set of CoherenceSite */
@@ -98,6 +99,16 @@ static void add_stats(GString *out, const CoherenceLineStats *st)
         st->cas_ok);
 }
 
+static void add_to(CoherenceLineStats *sum, const CoherenceLineStats *st)
+{
+    sum->transfers += st->transfers;
+    sum->wait += st->wait;
+    sum->transfer += st->transfer;
+    sum->max_wait = MAX(sum->max_wait, st->max_wait);
+    sum->cas += st->cas;
+    sum->cas_ok += st->cas_ok;
+}
+
 typedef struct Collected {
     GPtrArray *lines;
     CoherenceLineStats sum;
@@ -111,13 +122,72 @@ static void collect(CoherenceTracked *t, void *opaque)
     if (!st->transfers) {
         return;
     }
-    c->sum.transfers += st->transfers;
-    c->sum.wait += st->wait;
-    c->sum.transfer += st->transfer;
-    c->sum.max_wait = MAX(c->sum.max_wait, st->max_wait);
-    c->sum.cas += st->cas;
-    c->sum.cas_ok += st->cas_ok;
+    add_to(&c->sum, st);
     g_ptr_array_add(c->lines, t);
+}
+
+/* What the lines of a page that are not shown themselves add up to. */
+typedef struct PageSum {
+    ram_addr_t ram;
+    vaddr addr;
+    unsigned lines;
+    CoherenceLineStats stats;
+} PageSum;
+
+static gint compare_ram(gconstpointer a, gconstpointer b)
+{
+    const CoherenceTracked *x = *(CoherenceTracked *const *)a;
+    const CoherenceTracked *y = *(CoherenceTracked *const *)b;
+
+    return x->ram < y->ram ? -1 : x->ram > y->ram;
+}
+
+static gint compare_pages(gconstpointer a, gconstpointer b)
+{
+    const PageSum *x = a, *y = b;
+
+    return compare_cost(&x->stats, &y->stats) ?:
+           (x->ram < y->ram ? -1 : x->ram > y->ram);
+}
+
+/*
+ * A ring's lines are used in turn, so that each waits for little and the ring
+ * for much.
+ */
+static void report_pages(GString *out, uint32_t region, GPtrArray *lines)
+{
+    g_autoptr(GArray) pages = g_array_new(false, false, sizeof(PageSum));
+    g_autoptr(GPtrArray) rest = g_ptr_array_new();
+    ram_addr_t mask = ~(ram_addr_t)MAKE_64BIT_MASK(0, COHERENCE_PAGE_BITS);
+
+    for (unsigned i = SHOWN_LINES; i < lines->len; i++) {
+        g_ptr_array_add(rest, lines->pdata[i]);
+    }
+    g_ptr_array_sort(rest, compare_ram);
+    for (unsigned i = 0; i < rest->len; i++) {
+        CoherenceTracked *t = rest->pdata[i];
+        PageSum *last = pages->len ?
+            &g_array_index(pages, PageSum, pages->len - 1) : NULL;
+
+        if (!last || last->ram != (t->ram & mask)) {
+            PageSum new = { .ram = t->ram & mask, .addr = t->addr & mask };
+
+            g_array_append_val(pages, new);
+            last = &g_array_index(pages, PageSum, pages->len - 1);
+        }
+        last->lines++;
+        add_to(&last->stats, &t->line.stats);
+    }
+    g_array_sort(pages, compare_pages);
+    for (unsigned i = 0; i < MIN(pages->len, SHOWN_PAGES); i++) {
+        PageSum *p = &g_array_index(pages, PageSum, i);
+
+        g_string_append_printf(out, "{\"iommulab\":\"page\",\"region\":%"
+            PRIu32 ",\"ram\":\"0x%" PRIx64 "\",\"addr\":\"0x%" PRIx64
+            "\",\"lines\":%u,", region, (uint64_t)p->ram, (uint64_t)p->addr,
+            p->lines);
+        add_stats(out, &p->stats);
+    }
 }
 
 char *coherence_report(uint32_t region)
@@ -158,6 +228,7 @@ char *coherence_report(uint32_t region)
             l->stats.accesses[COHERENCE_ATOMIC]);
         add_stats(out, &l->stats);
     }
+    report_pages(out, region, lines);
 
     g_hash_table_iter_init(&iter, sites);
     while (g_hash_table_iter_next(&iter, &key, NULL)) {

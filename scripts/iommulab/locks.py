@@ -14,6 +14,7 @@ from .errors import OK, UsageError
 # A line of System.map. Types of symbols that are code or data.
 SYMBOL = re.compile(r"([0-9a-f]{8,16}) [tTwWdDbBrRVv] (\S+)$")
 UNKNOWN = "[unknown]"
+PAGE = 4096
 
 
 def add_parser(subparsers):
@@ -87,6 +88,16 @@ class Names:
                  if start < where + size and where < start + length]
         return min(found)[1] if found else None
 
+    def covers(self, addr, ram, size):
+        """The name of what all of these bytes lie in."""
+        found = [(length, name)
+                 for where, ranges in ((addr, self.virtual),
+                                       (ram, self.physical))
+                 if where is not None
+                 for start, length, name in ranges
+                 if start <= where and where + size <= start + length]
+        return min(found)[1] if found else None
+
 
 def analyse(lines, region, symbols, base=None):
     """Everything there is to show, as `--json` prints it."""
@@ -101,11 +112,20 @@ def analyse(lines, region, symbols, base=None):
                                     for l in lines) else
                          f"there is no region {region}")
     names = Names(of("name"), base)
-    shown = {}
-    for line in of("line"):
-        addr = int(line["addr"], 16)
-        shown[line["ram"]] = (names.name(addr, int(line["ram"], 16))
-                              or symbols.name(addr) or UNKNOWN)
+
+    def name_of(addr, ram):
+        return names.name(addr, ram) or symbols.name(addr) or UNKNOWN
+
+    shown = {line["ram"]: name_of(int(line["addr"], 16), int(line["ram"], 16))
+             for line in of("line")}
+    # Where the lines that are not shown themselves are.
+    pages = {int(page["ram"], 16): int(page["addr"], 16)
+             for page in of("page")}
+    for site in of("site"):
+        ram = int(site["ram"], 16)
+        page = ram & -PAGE
+        if site["ram"] not in shown and page in pages:
+            shown[site["ram"]] = name_of(pages[page] + ram - page, ram)
     functions, writers = {}, defaultdict(dict)
     for site in of("site"):
         where = symbols.name(int(site["pc"], 16)) or UNKNOWN
@@ -148,13 +168,32 @@ def analyse(lines, region, symbols, base=None):
                                 "stores", "atomics")},
         "writers": sorted(writers[line["ram"]].items(),
                           key=lambda kv: (-kv[1], kv[0]))}
-        for line in of("line")]
+        for line in of("line")] + _rest(of("page"), names)
+    by_line.sort(key=lambda l: (-l["wait_ps"] - l["transfer_ps"], l["addr"]))
     spent = total["wait_ps"] + total["transfer_ps"]
     named = sum(line["wait_ps"] + line["transfer_ps"] for line in by_line
                 if line["name"] != UNKNOWN and line["name"][0] != "~")
     return {"region": region, "total": total, "cpus": of("vtime"),
             "functions": table, "lines": by_line,
             "named": named / spent if spent else 1.0}
+
+
+def _rest(pages, names):
+    """What lines of pages add up to, for each name."""
+    found = {}
+    for page in pages:
+        name = names.covers(int(page["addr"], 16), int(page["ram"], 16),
+                            PAGE) or UNKNOWN
+        entry = found.setdefault(name, {
+            "name": name, "addr": page["addr"], "others": 0, "transfers": 0,
+            "wait_ps": 0, "transfer_ps": 0, "max_wait_ps": 0, "cas": 0,
+            "cas_ok": 0, "loads": None, "stores": None, "atomics": None,
+            "writers": []})
+        entry["others"] += page["lines"]
+        for key in ("transfers", "wait_ps", "transfer_ps", "cas", "cas_ok"):
+            entry[key] += page[key]
+        entry["max_wait_ps"] = max(entry["max_wait_ps"], page["max_wait_ps"])
+    return list(found.values())
 
 
 def load(path):
@@ -242,6 +281,8 @@ def render(data, top):
     for line in data["lines"][:top]:
         cas = f"{line['cas'] / line['cas_ok']:.1f}" if line["cas_ok"] else "-"
         by = ", ".join(name for name, _ in line["writers"][:3])
+        if "others" in line:
+            by = f"{line['others']} other lines"
         out.append(f"{line['transfers']:>10} {duration(line['wait_ps']):>11} "
                    f"{duration(line['transfer_ps']):>11} {cas:>7}  "
                    f"{line['name']}{': ' + by if by else ''}")

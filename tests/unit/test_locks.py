@@ -60,6 +60,35 @@ class Analyse(unittest.TestCase):
     def test_how_much_has_a_name(self):
         self.assertAlmostEqual(self.data["named"], 1800 / 2000)
 
+    def test_lines_of_a_ring(self):
+        """What is not shown line by line has the name of what it is in."""
+        rest = [{"iommulab": "page", "region": 1, "ram": "0x5000",
+                 "addr": "0xffff000000005000", "lines": 64,
+                 **stats(64, 600, 200)},
+                {"iommulab": "page", "region": 1, "ram": "0x6000",
+                 "addr": "0xffff000000006000", "lines": 64,
+                 **stats(64, 100, 100)},
+                {"iommulab": "page", "region": 1, "ram": "0x9000",
+                 "addr": "0xffff000000009000", "lines": 2,
+                 **stats(2, 10, 10)},
+                {"iommulab": "name", "region": 1,
+                 "addr": "0xffff000000005000", "len": 8192, "virtual": True,
+                 "name": "ring"},
+                {"iommulab": "name", "region": 1,
+                 "addr": "0xffff000000009000", "len": 64, "virtual": True,
+                 "name": "a part only"},
+                site("0x5040", "0xffff800080001010", "store", 1, 10, 5),
+                site("0x9000", "0xffff800080001010", "store", 1, 10, 5)]
+        data = locks.analyse([*LINES, *rest], 1, locks.Symbols(MAP))
+        found = {l["name"]: (l["others"], l["wait_ps"], l["max_wait_ps"])
+                 for l in data["lines"] if "others" in l}
+        self.assertEqual(found, {"ring": (128, 700, 600),
+                                 locks.UNKNOWN: (2, 10, 10)})
+        self.assertAlmostEqual(data["named"], (1800 + 1000) / 2000)
+        self.assertEqual({f["line"] for f in data["functions"]
+                          if f["type"] == "store" and f["caller"] == "take"},
+                         {"ring", "a part only"})
+
     def test_functions(self):
         first = self.data["functions"][0]
         self.assertEqual(
