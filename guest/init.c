@@ -234,6 +234,7 @@ static const struct bench_key {
 	{ "spread", offsetof(struct iommulab_bench, flags),
 	  IOMMULAB_BENCH_SPREAD },
 	{ "sample", offsetof(struct iommulab_bench, sample), 0 },
+	{ "small", offsetof(struct iommulab_bench, small), 0 },
 };
 
 static uint32_t parse_number(const char *key, const char *s)

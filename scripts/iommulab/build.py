@@ -446,8 +446,18 @@ def make_qtests(out, chosen, log, progress):
 def make_kernel(arch, out, chosen, log, progress):
     source = tree.sync("linux", chosen["linux"], progress)
     folder = build_dir(f"kernel-{arch}")
+    compile_kernel(arch, source, folder, chosen["linux"].id, log, progress)
+    shutil.copy2(folder / KERNELS[arch], out)
+    shutil.copy2(folder / "vmlinux", out)
+    shutil.copy2(folder / "System.map", out)
+    shutil.copy2(folder / ".config", out / "config")
+
+
+def compile_kernel(arch, source, folder, origin, log, progress):
+    """The image of the tree `source` in `folder`, which starts anew if it was
+    made for a tree of another origin or by another compiler."""
     prefix = host.CROSS[arch]
-    stamp = shlex.join([chosen["linux"].id, *toolchain(prefix)])
+    stamp = shlex.join([origin, *toolchain(prefix)])
     if fresh_dir(folder, stamp):
         (folder / "iommulab.stamp").write_text(stamp)
     env = build_env(CROSS_COMPILE=prefix, CC=ccache(prefix + "gcc"),
@@ -468,10 +478,6 @@ def make_kernel(arch, out, chosen, log, progress):
                  f"CROSS_COMPILE={prefix}", f"CC={env['CC']}",
                  f"HOSTCC={ccache('gcc')}", f"-j{host.jobs()}",
                  Path(image).name], log, on_line, env=env)
-    shutil.copy2(folder / image, out)
-    shutil.copy2(folder / "vmlinux", out)
-    shutil.copy2(folder / "System.map", out)
-    shutil.copy2(folder / ".config", out / "config")
 
 
 def make_initramfs(arch, out, chosen, log, progress):

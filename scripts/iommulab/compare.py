@@ -11,8 +11,8 @@ import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import fidelity, machine, modes, options, result, run
-from . import stats, sweep, table
+from . import commits, fidelity, machine, modes, options, result, run
+from . import stats, sweep, table, tree
 from .errors import FAILED, INTERRUPTED, OK, UsageError
 from .progress import Progress
 
@@ -25,14 +25,20 @@ def add_parser(subparsers):
         "compare", help="compare two result files, or two kernels",
         description="Compare the cells that two result files have in "
                     "common; or run the same cells on two kernels, in turn, "
-                    "and compare these. With several runs of a cell, which "
+                    "and compare these; or build two commits of a kernel's "
+                    "git tree first, BASE..TOPIC. With several runs of a cell, which "
                     "differ in the jitter of the CPUs' start, the ratio has "
                     "a confidence interval.")
     parser.add_argument(
         "a", metavar="A", help="the old: a file of 'run --json' or 'sweep', "
-                               "a kernel image, or a kernel's build tree")
+                               "a kernel image, or a kernel's build tree; "
+                               "or BASE..TOPIC, both")
     parser.add_argument(
         "b", metavar="B", nargs="?", help="the new, of the same kind")
+    parser.add_argument(
+        "--tree", metavar="DIR", type=Path, default=tree.path("linux"),
+        help="git tree that has the commits BASE and TOPIC (default: "
+             "build/src/linux, the guest's kernel)")
     parser.add_argument(
         "--fail-on", metavar="WHAT", type=gate, default=None,
         help="regression:5%% exits with 1 if a cell is over 5 %% slower in B "
@@ -98,12 +104,12 @@ class Pair:
 def main(args):
     run.check_json(args.json)
     if args.b is None:
-        if ".." in args.a and not Path(args.a).exists():
-            raise UsageError(
-                f"{args.a}: ranges of commits are not supported; build both "
-                "ends (guest/README says how) and give the two build trees")
-        raise UsageError("give two result files, or two kernels")
-    documents = [_document(text) for text in (args.a, args.b)]
+        if ".." not in args.a or Path(args.a).exists():
+            raise UsageError("give two result files, two kernels, or "
+                             "BASE..TOPIC")
+        documents = [None, None]
+    else:
+        documents = [_document(text) for text in (args.a, args.b)]
     if all(documents):
         pairs, notes = match(*documents)
     elif any(documents):
@@ -230,7 +236,19 @@ def _run(args):
     for given, name in ((args.kernel, "--kernel"), (args.jitter, "--jitter")):
         if given:
             raise UsageError(f"{name}: 'compare' sets it")
-    paths = [Path(text).absolute() for text in (args.a, args.b)]
+    progress = Progress()
+    if args.b is None:
+        ends = commits.ends(args.a, args.tree.absolute())
+        lacking = [(commit, arch) for commit in ends
+                   for arch in commits.missing(commit, args.machine)]
+        if args.dry_run and lacking:
+            for commit, arch in lacking:
+                print(f"build kernel-{arch} of {commit[:12]}")
+            return OK
+        commits.kernels(ends, args.tree.absolute(), args.machine, progress)
+        paths = [commits.place(commit) for commit in ends]
+    else:
+        paths = [Path(text).absolute() for text in (args.a, args.b)]
     for path in paths:
         if path.is_dir():
             there = [m for m in args.machine
@@ -241,7 +259,6 @@ def _run(args):
                     "it has no " + " or ".join(
                         machine.MACHINES[m].image for m in args.machine))
             args.machine = there
-    progress = Progress()
     seeds = range(1, args.repeats + 1) if args.repeats > 1 else [None]
     sides = []
     for path in paths:
@@ -360,7 +377,8 @@ def render(args, pairs, slower, notes):
 
 def describe(args, pairs, slower):
     """What --json writes."""
-    return {"schema": SCHEMA, "a": str(args.a), "b": str(args.b),
+    a, b = (args.a, args.b) if args.b else args.a.split("..", 1)
+    return {"schema": SCHEMA, "a": str(a), "b": b.lstrip(".") or "HEAD",
             "cells": [{"cell": p.label, "a_ops_per_cpu_per_s": list(p.a),
                        "b_ops_per_cpu_per_s": list(p.b), "ratio": p.ratio,
                        "interval": p.interval, "p": p.p,

@@ -16,7 +16,7 @@ from .errors import UsageError
 
 FOLDER = paths.ROOT / "experiments"
 FILE = "experiment.toml"
-WORKS = ("S0", "S1", "S2", "S3", "S4", "scenario")
+WORKS = ("S0", "S1", "S2", "S3", "S4", "calibration", "scenario")
 NEEDED = ("machine", "cpus", "mode")
 # Options of `run` that belong to whoever starts the sweep.
 NOT_HERE = ("json", "jobs", "resume", "snapshot", "output", "keep",

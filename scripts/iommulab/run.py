@@ -23,7 +23,8 @@ from .progress import Progress, duration
 # write each, then unmap the 50. `warmup` is ms of guest time; every
 # `sample`th batch has its latencies taken.
 KNOBS = {"depth": 50, "size": 4096, "sg": 0, "dir": "to", "touch": 1,
-         "compute": 0, "spread": 0, "xcpu": 0, "warmup": 5, "sample": 16}
+         "compute": 0, "spread": 0, "xcpu": 0, "warmup": 5, "sample": 16,
+         "small": 0}
 
 
 ERROR = "error.json"

@@ -2,6 +2,8 @@
 """iommulab compare: two result files, two kernels, and the gate."""
 
 import json
+import re
+import subprocess
 import unittest
 
 from lab import FAKE, LabTest
@@ -117,14 +119,42 @@ class Compare(LabTest):
         self.assertIn("the guest panicked", done.stderr)
         self.assertEqual(done.stdout, "")
 
+    def test_commits(self):
+        """Both ends are built for the machines asked for, if they can be
+        measured at all."""
+        def git(*args):
+            subprocess.run(
+                ["git", "-C", self.folder, "-c", "user.name=t", "-c",
+                 "user.email=t@localhost.invalid", *args], check=True,
+                stdout=subprocess.DEVNULL)
+        git("init", "-q")
+        git("commit", "-q", "--allow-empty", "-m", "no driver")
+        git("tag", "plain")
+        driver = self.folder / "drivers/misc/iommulab/port.c"
+        driver.parent.mkdir(parents=True)
+        for name in ("base", "topic"):
+            driver.write_text(name)
+            git("add", "drivers")
+            git("commit", "-q", "-m", name)
+            git("tag", name)
+        args = ("--tree", str(self.folder), "--machine", "vtd", "--dry-run")
+        done = self.expect(2, "compare", "plain..topic", *args)
+        self.assertIn("'plain' has no drivers/misc/iommulab", done.stderr)
+        out = self.expect(0, "compare", "base..", *args).stdout
+        self.assertEqual(re.findall(r"^build kernel-x86_64 of [0-9a-f]{12}$",
+                                    out, re.M), out.splitlines())
+        self.assertEqual(len(set(out.splitlines())), 2)
+
     def test_bad_input(self):
         (self.folder / "bad.json").write_text('{"schema": 1}')
         (self.folder / "tree").mkdir()
         good = self.result("a.json")
         old = str(self.folder / "old")
         for args, says in (
-                ((old,), "give two result files, or two kernels"),
-                (("v6.1..topic",), "ranges of commits are not supported"),
+                ((old,), "give two result files, two kernels, or"),
+                (("v6.1..topic", "--tree", str(self.folder)),
+                 "has no commit 'v6.1'"),
+                (("v6.1..topic", "--tree", "/no/such"), "there is no /no/such"),
                 ((old, "/no/such"), "there is no file /no/such"),
                 ((good, old), "not of one kind"),
                 ((good, str(self.folder / "bad.json")), "is no result file"),
