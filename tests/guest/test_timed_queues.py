@@ -206,7 +206,7 @@ class SmallQueue(QueueTest):
         self.assertIn("command queue size <= 64 entries not supported",
                       (folder / "console.log").read_text())
 
-    def loaded(self, entries, *args, commands=3):
+    def loaded(self, entries, *args, commands=3, most=None):
         """That many commands and a CMD_SYNC of each CPU at a time. The device
         begins 5 us after a doorbell, so that it sees a queue that is full."""
         lines = self.run_guest(
@@ -220,10 +220,11 @@ class SmallQueue(QueueTest):
               f"{queue['elapsed-ns']} ns, {queue['full-times']} times; "
               f"{counts['full']} looks found no room")
         self.assertEqual(queue["entries"], entries)
-        self.assertEqual(queue["occupancy-max"], entries)
-        self.assertGreater(queue["full-times"], 10)
-        self.assertGreater(queue["full-ns"], queue["elapsed-ns"] / 100)
-        self.assertLess(queue["full-ns"], queue["elapsed-ns"])
+        self.assertEqual(queue["occupancy-max"], most or entries)
+        if not most:
+            self.assertGreater(queue["full-times"], 10)
+            self.assertGreater(queue["full-ns"], queue["elapsed-ns"] / 100)
+            self.assertLess(queue["full-ns"], queue["elapsed-ns"])
         self.assertGreater(counts["full"], 0)
         # Nothing is lost, nothing is done twice.
         self.assertEqual(self.classes(lines), {"tlbi-page": counts["tlbi"],
@@ -254,8 +255,8 @@ class SmallQueue(QueueTest):
 
     def test_16_entries_in_batches(self):
         """An unmap of 20 pages, with batches of 7, the last one of 6 and its
-        CMD_SYNC."""
-        self.small("cas", commands=20)
+        CMD_SYNC: two of them fit in, and 2 entries stay free."""
+        self.small("cas", commands=20, most=14)
 
     def test_16_entries_by_msi(self):
         """The MSI is written over the CMD_SYNC, whose slot comes round soon"""
