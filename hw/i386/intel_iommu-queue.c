@@ -16,6 +16,7 @@
 #include "intel_iommu_internal.h"
 
 /* Fault Status Register, 11.4.7.1 */
+#define FSTS_ICE                0x20u
 #define FSTS_W1C                0x71u   /* ITE, ICE, IQE, PFO */
 /* Invalidation Queue Error Record Register, 11.4.9.9 */
 #define DMAR_IQERCD_REG         0xb0
@@ -23,6 +24,8 @@
 #define IQERCD_IQEI_MASK        0xfULL
 #define IQERCD_ITESID(sid)      ((uint64_t)(sid) << 32)
 #define IQERCD_ITESID_MASK      (0xffffULL << 32)
+#define IQERCD_ICESID(sid)      ((uint64_t)(sid) << 48)
+#define IQERCD_ICESID_MASK      (0xffffULL << 48)
 
 /*
  * IQEI, 11.4.9.9.  The engine takes 0 for "no error", so that its error codes
@@ -342,6 +345,14 @@ bool vtd_queue_current(IntelIOMMUState *s, VTDInvDesc *desc)
     return true;
 }
 
+/* The function that a device-TLB descriptor is for */
+static uint16_t devtlb_sid(const QueueCmd *cmd)
+{
+    return VTD_INV_DESC_TYPE(cmd->desc[0]) == VTD_INV_DESC_DEVICE ?
+           VTD_INV_DESC_DEVICE_IOTLB_SID(cmd->desc[0]) :
+           VTD_INV_DESC_PASID_DEVICE_IOTLB_SID(cmd->desc[0]);
+}
+
 static QueueResult op_execute(void *queue, QueueCmd *cmd, uint32_t *removed)
 {
     IntelIOMMUState *s = vtd_of(queue);
@@ -351,12 +362,7 @@ static QueueResult op_execute(void *queue, QueueCmd *cmd, uint32_t *removed)
 
     if (cmd->timeout) {
         /* 6.5.2.11 */
-        set_iqercd(s, IQERCD_ITESID_MASK,
-                   IQERCD_ITESID(VTD_INV_DESC_TYPE(cmd->desc[0]) ==
-                                 VTD_INV_DESC_DEVICE ?
-                                 VTD_INV_DESC_DEVICE_IOTLB_SID(cmd->desc[0]) :
-                                 VTD_INV_DESC_PASID_DEVICE_IOTLB_SID(
-                                     cmd->desc[0])));
+        set_iqercd(s, IQERCD_ITESID_MASK, IQERCD_ITESID(devtlb_sid(cmd)));
         raise_fault(s, VTD_FSTS_ITE);
         return QUEUE_TIMEOUT;
     }
@@ -376,6 +382,16 @@ static QueueResult op_execute(void *queue, QueueCmd *cmd, uint32_t *removed)
     if (!ok) {
         cmd->error = ERROR_BASE + IQEI_UNKNOWN;
         return QUEUE_FAULT;
+    }
+    if (cmd->class == CLASS_DEVTLB &&
+        iommu_queue_ats_answers(PC_MACHINE(qdev_get_machine())->pcibus,
+                                devtlb_sid(cmd)) > 1) {
+        /*
+         * 11.4.7.1, ICE: a completion that nobody waits for any more.  It is
+         * only reported; the queue goes on.
+         */
+        set_iqercd(s, IQERCD_ICESID_MASK, IQERCD_ICESID(devtlb_sid(cmd)));
+        raise_fault(s, FSTS_ICE);
     }
     return QUEUE_OK;
 }

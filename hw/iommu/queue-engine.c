@@ -88,8 +88,14 @@ static void account(QueueEngine *e, int64_t t)
     if (full(e)) {
         e->stats.full_ps += dt;
     }
-    rest = (uint64_t)n * (dt % 1000) + e->stats.occupancy_rest;
-    e->stats.occupancy_ns += n * (uint64_t)(dt / 1000) + rest / 1000;
+    if (dt <= UINT32_MAX) {
+        rest = (uint64_t)n * dt + e->stats.occupancy_rest;
+    } else {
+        /* This times n may be more than 64 bits hold. */
+        rest = (uint64_t)n * (dt % 1000) + e->stats.occupancy_rest;
+        e->stats.occupancy_ns += n * (uint64_t)(dt / 1000);
+    }
+    e->stats.occupancy_ns += rest / 1000;
     e->stats.occupancy_rest = rest % 1000;
 }
 
@@ -136,6 +142,17 @@ static bool plan_line(QueueEngine *e, int64_t now)
     return true;
 }
 
+/* Places are taken in turn; divisions would be a tenth of a command's cost. */
+static inline uint32_t place_after(uint32_t n, uint32_t places)
+{
+    return n + 1 == places ? 0 : n + 1;
+}
+
+static inline uint32_t place_before(uint32_t n, uint32_t places)
+{
+    return (n ? n : places) - 1;
+}
+
 /* Plan the next command, if there is one that can be planned at @now. */
 static bool plan(QueueEngine *e, int64_t now)
 {
@@ -143,7 +160,7 @@ static bool plan(QueueEngine *e, int64_t now)
     uint64_t cycles = 0, remote = 0;
     QueueDoorbell *bell = &e->doorbells[e->first_doorbell];
     QueueCmd *cmd = cmd_at(e, e->seq_next);
-    int64_t room_at = cmd->done;
+    int64_t room_at = cmd_at(e, e->seq_next - QUEUE_ENGINE_STARTED)->done;
 
     e->deferred = QUEUE_ENGINE_NEVER;
     if (e->stopping || e->halted || e->faulty ||
@@ -178,10 +195,9 @@ static bool plan(QueueEngine *e, int64_t now)
         cmd->done = MAX(cmd->start, e->last_done) +
                     queue_engine_ps(e, cycles);
     } else {
-        int64_t *slot = &e->slots[e->n_slots % e->costs.depth];
-        int64_t last = e->slots[(e->n_slots + e->costs.depth - 1) %
-                                e->costs.depth];
-        int64_t *place = &e->remotes[e->n_remotes % e->costs.remote_depth];
+        int64_t *slot = &e->slots[e->n_slots];
+        int64_t last = e->slots[place_before(e->n_slots, e->costs.depth)];
+        int64_t *place = &e->remotes[e->n_remotes];
 
         cmd->start = MAX(cmd->start, *slot);
         if (cmd->flags & QUEUE_CMD_REMOTE) {
@@ -189,10 +205,10 @@ static bool plan(QueueEngine *e, int64_t now)
         }
         *slot = MAX(last, cmd->start + queue_engine_ps(e, cycles));
         cmd->done = MAX(e->last_done, *slot + queue_engine_ps(e, remote));
-        e->n_slots = (e->n_slots + 1) % e->costs.depth;
+        e->n_slots = place_after(e->n_slots, e->costs.depth);
         if (cmd->flags & QUEUE_CMD_REMOTE) {
             *place = cmd->done;
-            e->n_remotes = (e->n_remotes + 1) % e->costs.remote_depth;
+            e->n_remotes = place_after(e->n_remotes, e->costs.remote_depth);
         }
     }
     e->last_done = cmd->done;
@@ -353,8 +369,7 @@ static bool retire(QueueEngine *e, int64_t now)
             cmd->done += queue_engine_ps(e, (uint64_t)removed *
                                             e->costs.entry);
             e->last_done = cmd->done;
-            e->slots[(e->n_slots + e->costs.depth - 1) % e->costs.depth] =
-                cmd->done;
+            e->slots[place_before(e->n_slots, e->costs.depth)] = cmd->done;
             return true;
         }
     }

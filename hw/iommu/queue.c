@@ -222,14 +222,20 @@ void iommu_queue_reset(IOMMUQueue *q)
     }
 }
 
-bool iommu_queue_ats_answers(PCIBus *root, uint16_t sid)
+unsigned iommu_queue_ats_answers(PCIBus *root, uint16_t sid)
 {
     PCIDevice *d = root ? pci_find_device(root, PCI_BUS_NUM(sid), sid & 0xff)
                         : NULL;
 
-    return d && d->exp.ats_cap &&
-           pci_get_word(d->config + d->exp.ats_cap + PCI_ATS_CTRL) &
-           PCI_ATS_CTRL_ENABLE;
+    if (!d || !d->exp.ats_cap ||
+        !(pci_get_word(d->config + d->exp.ats_cap + PCI_ATS_CTRL) &
+          PCI_ATS_CTRL_ENABLE)) {
+        return 0;
+    }
+    /* Of a device that can be told to misbehave */
+    return object_property_find(OBJECT(d), "ats-answers") ?
+           object_property_get_uint(OBJECT(d), "ats-answers", &error_abort) :
+           1;
 }
 
 bool iommu_queue_realize(IOMMUQueue *q, DeviceState *dev,

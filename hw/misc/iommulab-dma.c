@@ -83,6 +83,7 @@ struct IOMMULabDMAState {
     MemoryRegion regs;
     uint32_t n_queues;
     bool ats;
+    uint8_t ats_answers;    /* the IOMMU reads this property */
     DMAQueue queue[IOMMULAB_DMA_QUEUES_MAX];
 
     /* Not migrated: a TLB may lose entries at any time */
@@ -662,6 +663,7 @@ static const VMStateDescription vmstate_iommulab_dma = {
 static const Property iommulab_dma_properties[] = {
     DEFINE_PROP_UINT32("queues", IOMMULabDMAState, n_queues, 4),
     DEFINE_PROP_BOOL("ats", IOMMULabDMAState, ats, false),
+    DEFINE_PROP_UINT8("ats-answers", IOMMULabDMAState, ats_answers, 1),
 };
 
 static void iommulab_dma_class_init(ObjectClass *klass, void *data)

@@ -177,6 +177,7 @@ def _result_lines(folder, console, log):
 def _what(kind):
     return {"panic": "the guest panicked", "oops": "the guest oopsed",
             "BUG": "the guest hit a BUG", "lockup": "the guest locked up",
+            "refused": "the guest refused an option",
             "QEMU abort": "QEMU aborted"}[kind]
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 # Kinds in FATAL end the run of a guest; the others leave a result that is
 # kept, marked, and still makes the command fail.
-FATAL = {"panic", "oops", "BUG", "lockup", "QEMU abort"}
+FATAL = {"panic", "oops", "BUG", "lockup", "QEMU abort", "refused"}
 
 # The first pattern that matches a line names it.
 PATTERNS = [(kind, re.compile(pattern)) for kind, pattern in (
@@ -36,6 +36,8 @@ PATTERNS = [(kind, re.compile(pattern)) for kind, pattern in (
     ("CPU lost", r"CPU\d+: failed to come online|smpboot: .*failed"
                  r"|CPU\d+ failed to report alive"
                  r"|Not responding"),
+    # An option of the lab's that the kernel can do nothing but log
+    ("refused", r"iommulab\.\w+=\S+ must be "),
     ("QEMU abort", r"Bad icount read|ERROR:.*: assertion failed"
                    r"|^\*\* ?ERROR|: Assertion `.*' failed"
                    r"|qemu: fatal:"),

@@ -12,6 +12,7 @@
 #include "libqos/pci-pc.h"
 #include "hw/misc/iommulab-dma.h"
 #include "qobject/qdict.h"
+#include "qobject/qlist.h"
 
 /* Slot of the device on bus 0, and with it its requester and stream ID */
 #define DMA_SLOT        4
@@ -115,6 +116,27 @@ static inline bool dma_read_word(DMATest *t, uint64_t addr, uint64_t *data)
     g_assert_cmpuint(dma_status(t, 0), ==, IOMMULAB_DMA_DONE);
     *data = dma_readq(t, 0, IOMMULAB_DMA_DATA);
     return !dma_readl(t, 0, IOMMULAB_DMA_FAULTS);
+}
+
+/* Where the machine's SMMU is in the QOM tree */
+static inline char *smmu_path(DMATest *t)
+{
+    QDict *rsp = qtest_qmp(t->qts, "{'execute': 'qom-list', 'arguments': "
+                           "{'path': '/machine/unattached'}}");
+    QListEntry *entry;
+    char *path = NULL;
+
+    QLIST_FOREACH_ENTRY(qdict_get_qlist(rsp, "return"), entry) {
+        QDict *item = qobject_to(QDict, qlist_entry_obj(entry));
+
+        if (g_str_equal(qdict_get_str(item, "type"), "child<arm-smmuv3>")) {
+            path = g_strdup_printf("/machine/unattached/%s",
+                                   qdict_get_str(item, "name"));
+        }
+    }
+    qobject_unref(rsp);
+    g_assert_nonnull(path);
+    return path;
 }
 
 /* A counter of the IOMMU at @path, by the name of its property */

@@ -95,27 +95,6 @@ static void test_stale_timed(void)
     dma_end(&t);
 }
 
-/* Where the machine's SMMU is in the QOM tree */
-static char *smmu_path(DMATest *t)
-{
-    QDict *rsp = qtest_qmp(t->qts, "{'execute': 'qom-list', 'arguments': "
-                           "{'path': '/machine/unattached'}}");
-    QListEntry *entry;
-    char *path = NULL;
-
-    QLIST_FOREACH_ENTRY(qdict_get_qlist(rsp, "return"), entry) {
-        QDict *item = qobject_to(QDict, qlist_entry_obj(entry));
-
-        if (g_str_equal(qdict_get_str(item, "type"), "child<arm-smmuv3>")) {
-            path = g_strdup_printf("/machine/unattached/%s",
-                                   qdict_get_str(item, "name"));
-        }
-    }
-    qobject_unref(rsp);
-    g_assert_nonnull(path);
-    return path;
-}
-
 /* Size, associativity and cost of the IOTLB */
 static void test_iotlb(void)
 {

@@ -42,7 +42,9 @@ static uint64_t any_address(Fuzz *f)
     case 3:
         return pool_page(f) + fuzz_below(f, 4096);
     default:
-        return IOVA_BASE + (fuzz_u64(f) & 0x1fffff);
+        /* Of these 512 pages the first is mapped to begin with */
+        return IOVA_BASE + (fuzz_u64(f) & (fuzz_once_in(f, 4) ? 0x1fffff :
+                                                                0xfff));
     }
 }
 
@@ -53,10 +55,18 @@ static void put_commands(Fuzz *f)
         0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x10, 0x11, 0x12, 0x13, 0x28,
         0x2a, 0x30, 0x40, 0x41, 0x44, 0x46,
     };
-    QTestState *s = f->t.qts;
-    uint32_t prod = smmu_readl(s, SMMU_CMDQ_PROD);
-    uint32_t log2 = MIN(smmu_readl(s, SMMU_CMDQ_BASE) & 0x1f, CMDQ_LOG2);
+    uint32_t prod, log2;
 
+    if (!f->shadow) {
+        unsigned base = fuzz_send(f, "readl 0x%llx\n",
+                                  SMMU_BASE + SMMU_CMDQ_BASE);
+
+        f->tail = fuzz_readl(f, SMMU_BASE + SMMU_CMDQ_PROD);
+        f->base = f->answers[base];
+        f->shadow = true;
+    }
+    prod = f->tail;
+    log2 = MIN(f->base & 0x1f, CMDQ_LOG2);
     for (int n = fuzz_below(f, 6); n >= 0; n--) {
         uint64_t addr = CMDQ_ADDR + (prod & ((1 << log2) - 1)) * 16;
         uint64_t lo = opcodes[fuzz_below(f, ARRAY_SIZE(opcodes))];
@@ -86,16 +96,27 @@ static void put_commands(Fuzz *f)
             hi = any_address(f) & ~3ull;
             break;
         }
-        qtest_writeq(s, addr, fuzz_flip(f, lo));
-        qtest_writeq(s, addr + 8, fuzz_flip(f, hi));
+        fuzz_writeq(f, addr, fuzz_flip(f, lo));
+        fuzz_writeq(f, addr + 8, fuzz_flip(f, hi));
         prod = (prod + 1) & ((2 << log2) - 1);
     }
+    f->tail = prod;
     if (fuzz_once_in(f, 16)) {
         prod = fuzz_value(f);
+        f->shadow = false;
     }
-    smmu_writel(s, SMMU_CMDQ_PROD, prod);
+    fuzz_writel(f, SMMU_BASE + SMMU_CMDQ_PROD, prod);
     if (!fuzz_once_in(f, 4)) {
-        smmu_writel(s, SMMU_GERRORN, smmu_readl(s, SMMU_GERROR));
+        if (fuzz_once_in(f, 2)) {
+            /* As drivers do: a CMD_SYNC in the place of what may be bad */
+            uint32_t cons = fuzz_readl(f, SMMU_BASE + SMMU_CMDQ_CONS);
+            uint64_t addr = CMDQ_ADDR + (cons & ((1 << log2) - 1)) * 16;
+
+            fuzz_writeq(f, addr, 0x46);
+            fuzz_writeq(f, addr + 8, 0);
+        }
+        fuzz_writel(f, SMMU_BASE + SMMU_GERRORN,
+                    fuzz_readl(f, SMMU_BASE + SMMU_GERROR));
     }
 }
 
@@ -119,30 +140,32 @@ static void put_entry(Fuzz *f)
     if (fuzz_once_in(f, 3)) {
         entry = fuzz_value(f);
     } else if (fuzz_once_in(f, 2)) {
-        entry = qtest_readq(f->t.qts, at) ^ 1ull << fuzz_below(f, 64);
+        entry = fuzz_readq(f, at) ^ 1ull << fuzz_below(f, 64);
     }
-    qtest_writeq(f->t.qts, at, fuzz_flip(f, entry));
+    fuzz_writeq(f, at, fuzz_flip(f, entry));
 }
 
 static void put_register(Fuzz *f)
 {
-    QTestState *s = f->t.qts;
     uint64_t reg = fuzz_below(f, 0x100) +
                    (fuzz_once_in(f, 8) ? 0x10000 : 0);
     uint64_t val = fuzz_once_in(f, 3) ? pool_page(f) | fuzz_below(f, 0x1000) :
                    fuzz_value(f);
 
+    if ((reg & 0xfff8) == SMMU_CMDQ_BASE || (reg & 0xfff8) == SMMU_CMDQ_PROD) {
+        f->shadow = false;
+    }
     if (fuzz_once_in(f, 2)) {
-        smmu_writeq(s, reg & ~7ull, val);
+        fuzz_writeq(f, SMMU_BASE + (reg & ~7ull), val);
     } else {
-        smmu_writel(s, reg & ~3ull, val);
+        fuzz_writel(f, SMMU_BASE + (reg & ~3ull), val);
     }
     if (fuzz_once_in(f, 4)) {
         reg = fuzz_below(f, 0x20000);
         if (fuzz_once_in(f, 2)) {
-            qtest_readq(s, SMMU_BASE + (reg & ~7ull));
+            fuzz_touch(f, 'q', SMMU_BASE + (reg & ~7ull));
         } else {
-            smmu_readl(s, reg & ~3ull);
+            fuzz_touch(f, 'l', SMMU_BASE + (reg & ~3ull));
         }
     }
 }
@@ -153,28 +176,58 @@ static void put_right(Fuzz *f)
     static const struct {
         uint8_t granule, t0sz, sl0;     /* as S2TG, S2T0SZ and S2SL0 */
     } s2[] = { { 0, 25, 1 }, { 2, 30, 1 }, { 1, 30, 1 }, { 0, 20, 2 } };
-    QTestState *s = f->t.qts;
+    static const struct {
+        uint64_t reg, val;
+    } regs[] = {
+        { SMMU_STRTAB, STRTAB_ADDR },
+        { SMMU_CMDQ_BASE, CMDQ_ADDR | CMDQ_LOG2 },
+        { SMMU_EVTQ_BASE, EVTQ_ADDR | EVTQ_LOG2 },
+    };
+    uint64_t ste = STRTAB_ADDR + DMA_DEVFN * 64;
     int stages = 4 | fuzz_below(f, 4);
     int i = fuzz_below(f, ARRAY_SIZE(s2));
 
-    smmu_writel(s, SMMU_CR0, 0);
+    fuzz_writel(f, SMMU_BASE + SMMU_CR0, 0);
     /* A queue that takes time is off when all that had started is done. */
-    for (int n = 0; smmu_readl(s, SMMU_CR0ACK) & SMMU_CR0_CMDQEN; n++) {
+    for (int n = 0; fuzz_readl(f, SMMU_BASE + SMMU_CR0ACK) & SMMU_CR0_CMDQEN;
+         n++) {
         g_assert_cmpint(n, <, 1000);
-        qtest_clock_step(s, 1000);
+        fuzz_clock_step(f, 1000);
     }
-    smmu_start(s, DMA_DEVFN, 0);
-    smmu_set_ste(s, DMA_DEVFN, CD_ADDR | stages << 1 | 1, 0,
-                 (s2[i].t0sz | s2[i].sl0 << 6 | s2[i].granule << 14 |
-                  4ull << 16 | 1ull << 19 | 1ull << 26) << 32,
-                 TABLE_ADDR);
-    smmu_writel(s, SMMU_GERRORN, smmu_readl(s, SMMU_GERROR));
-    smmu_writel(s, SMMU_CR0, fuzz_once_in(f, 8) ? fuzz_u64(f) : SMMU_ALL);
+    /* As smmu_start() does */
+    fuzz_writeq(f, TABLE_ADDR, (TABLE_ADDR + 0x1000) | 3);
+    fuzz_writeq(f, TABLE_ADDR + 0x1000 + (IOVA_BASE >> 21) * 8,
+                (TABLE_ADDR + 0x2000) | 3);
+    /* AP or S2AP: what stage 1 needs is not what stage 2 does */
+    fuzz_writeq(f, TABLE_ADDR + 0x2000, PAGE_ADDR | 1 << 10 |
+                fuzz_below(f, 4) << 6 | 3);
+    fuzz_writel(f, CD_ADDR, CD_LO);
+    fuzz_writel(f, CD_ADDR + 4, CD_HI | CD_IPS_44);
+    fuzz_writeq(f, CD_ADDR + 8, TABLE_ADDR);
+    fuzz_writeq(f, ste, CD_ADDR | stages << 1 | 1);
+    fuzz_writeq(f, ste + 8, 0);
+    fuzz_writeq(f, ste + 16, (s2[i].t0sz | s2[i].sl0 << 6 |
+                              s2[i].granule << 14 | 4ull << 16 | 1ull << 19 |
+                              1ull << 26) << 32);
+    fuzz_writeq(f, ste + 24, TABLE_ADDR);
+    for (int n = 0; n < ARRAY_SIZE(regs); n++) {
+        fuzz_writeq(f, SMMU_BASE + regs[n].reg, regs[n].val);
+    }
+    fuzz_writel(f, SMMU_BASE + SMMU_STRTAB_CFG, STRTAB_LOG2);
+    fuzz_writel(f, SMMU_BASE + SMMU_CMDQ_CONS, 0);
+    fuzz_writel(f, SMMU_BASE + SMMU_CMDQ_PROD, 0);
+    fuzz_writel(f, SMMU_BASE + SMMU_EVTQ_PROD, 0);
+    fuzz_writel(f, SMMU_BASE + SMMU_EVTQ_CONS, 0);
+    fuzz_writel(f, SMMU_BASE + SMMU_GERRORN,
+                fuzz_readl(f, SMMU_BASE + SMMU_GERROR));
+    fuzz_writel(f, SMMU_BASE + SMMU_CR0,
+                fuzz_once_in(f, 8) ? fuzz_u64(f) : SMMU_ALL);
+    f->shadow = false;
 }
 
 static void smmu_step(Fuzz *f)
 {
-    switch (fuzz_below(f, 16)) {
+    switch (f->first && fuzz_once_in(f, 2) ? 0 : fuzz_below(f, 16)) {
     case 0:
         put_right(f);
         break;
@@ -188,16 +241,11 @@ static void smmu_step(Fuzz *f)
         put_entry(f);
         break;
     case 12:
-        qtest_clock_step(f->t.qts, 1 + fuzz_below(f, 1000));
+        fuzz_clock_step(f, 1 + fuzz_below(f, 1000));
         break;
     default:
         fuzz_dma(f, any_address(f));
     }
-}
-
-static uint32_t smmu_probe(QTestState *s)
-{
-    return smmu_readl(s, SMMU_IDR0);
 }
 
 /* A queue that takes time, and all that it may have */
@@ -219,8 +267,17 @@ static void test_smmu(const void *options)
         "-M virt-9.1,iommu=smmuv3 -global arm-smmuv3.iotlb-entries=8 "
         "-global arm-smmuv3.iotlb-walk-ps=3000 -global arm-smmuv3.stage=%s",
         (const char *)options);
+    uint32_t expected = 1u << FUZZ_HITS | 1u << FUZZ_MISSES |
+                        1u << FUZZ_WALKS | 1u << FUZZ_INVALIDATED;
 
-    fuzz_run(machine, "", smmu_step, smmu_probe);
+    if (strstr(options, "queue-timing=on")) {
+        expected |= 1u << FUZZ_COMMANDS | 1u << FUZZ_WAITS | 1u << FUZZ_FAULTS;
+    }
+    if (strstr(options, "queue-sync")) {
+        expected |= 1u << FUZZ_FULL;
+    }
+    fuzz_run(machine, "", smmu_step, SMMU_BASE + SMMU_IDR0, NULL,
+             expected);
 }
 
 int main(int argc, char **argv)

@@ -10,6 +10,11 @@
 #include "iommulab-vtd-qtest.h"
 #include "hw/pci/pci_regs.h"
 
+/* 11.4.7.1, 11.4.9.9 */
+#define FSTS_ICE            (1u << 5)
+#define FSTS_ITE            (1u << 6)
+#define DMAR_IQERCD_REG     0xb0
+
 #define OLD     0x1111111111111111ull
 #define NEW     0x2222222222222222ull
 
@@ -144,30 +149,42 @@ static void test_ats(void)
     dma_end(&t);
 }
 
+/*
+ * A queue that takes time, a device that has a translation, and the page's
+ * invalidation with a wait under way
+ */
+static void ats_timed_start(DMATest *t, const char *device)
+{
+    uint64_t data;
+
+    vtd_dma_start(t, ",device-iotlb=on,queue-timing=on,queue-other=20,"
+                  "queue-ats=1000,queue-ats-timeout=50000,queue-sync=30",
+                  device);
+    qtest_writeq(t->qts, CONTEXT_ADDR + DMA_DEVFN * 16,
+                 TABLE_ADDR | 1 << 2 | 1);
+    vtd_issue(t->qts, VTD_INV_DESC_CC | VTD_INV_DESC_CC_GLOBAL, 0);
+    qtest_clock_step(t->qts, 10000);
+    vtd_enable_ecam(t->qts);
+    qtest_writew(t->qts, ECAM_BASE + (DMA_DEVFN << 12) + 0x100 + PCI_ATS_CTRL,
+                 PCI_ATS_CTRL_ENABLE);
+    g_assert_true(ats_read(t, &data));
+    g_assert_cmphex(data, ==, OLD);
+
+    vtd_map(t->qts, 0, NEW_PAGE);
+    qtest_writel(t->qts, STATUS_ADDR, 0);
+    vtd_inv_page(t->qts, 0);
+    vtd_inv_device(t->qts, DMA_DEVFN, 0);
+    vtd_issue(t->qts, VTD_INV_DESC_WAIT | VTD_INV_DESC_WAIT_SW | 7ull << 32,
+              STATUS_ADDR);
+}
+
 /* An endpoint that answers: its TLB is used until the round trip is over. */
 static void test_ats_timed(void)
 {
     DMATest t;
     uint64_t data;
 
-    vtd_dma_start(&t, ",device-iotlb=on,queue-timing=on,queue-other=20,"
-                  "queue-ats=1000,queue-ats-timeout=50000,queue-sync=30",
-                  ",ats=on");
-    qtest_writeq(t.qts, CONTEXT_ADDR + DMA_DEVFN * 16, TABLE_ADDR | 1 << 2 | 1);
-    vtd_issue(t.qts, VTD_INV_DESC_CC | VTD_INV_DESC_CC_GLOBAL, 0);
-    qtest_clock_step(t.qts, 10000);
-    vtd_enable_ecam(t.qts);
-    qtest_writew(t.qts, ECAM_BASE + (DMA_DEVFN << 12) + 0x100 + PCI_ATS_CTRL,
-                 PCI_ATS_CTRL_ENABLE);
-    g_assert_true(ats_read(&t, &data));
-    g_assert_cmphex(data, ==, OLD);
-
-    vtd_map(t.qts, 0, NEW_PAGE);
-    qtest_writel(t.qts, STATUS_ADDR, 0);
-    vtd_inv_page(t.qts, 0);
-    vtd_inv_device(t.qts, DMA_DEVFN, 0);
-    vtd_issue(t.qts, VTD_INV_DESC_WAIT | VTD_INV_DESC_WAIT_SW | 7ull << 32,
-              STATUS_ADDR);
+    ats_timed_start(&t, ",ats=on");
     qtest_clock_step(t.qts, 20 + 1000 - 2);
     g_assert_true(ats_read(&t, &data));
     g_assert_cmphex(data, ==, OLD);
@@ -180,6 +197,51 @@ static void test_ats_timed(void)
     g_assert_cmphex(qtest_readl(t.qts, STATUS_ADDR), ==, 0);
     qtest_clock_step(t.qts, 1);
     g_assert_cmphex(qtest_readl(t.qts, STATUS_ADDR), ==, 7);
+    g_assert_cmphex(vtd_readl(t.qts, DMAR_FSTS_REG), ==, 0);
+    dma_end(&t);
+}
+
+/* 11.4.7.1: one completion too many is reported, and nothing else */
+static void test_ice(void)
+{
+    DMATest t;
+
+    ats_timed_start(&t, ",ats=on,ats-answers=2");
+    qtest_clock_step(t.qts, 20 + 1000 - 1);
+    g_assert_cmphex(vtd_readl(t.qts, DMAR_FSTS_REG), ==, 0);
+    qtest_clock_step(t.qts, 1);
+    g_assert_cmphex(vtd_readl(t.qts, DMAR_FSTS_REG), ==, FSTS_ICE);
+    g_assert_cmphex(vtd_readq(t.qts, DMAR_IQERCD_REG), ==,
+                    (uint64_t)DMA_DEVFN << 48);
+    g_assert_cmphex(qtest_readl(t.qts, STATUS_ADDR), ==, 0);
+    /* The wait completes although nobody has cleared ICE. */
+    qtest_clock_step(t.qts, 30 - 1);
+    g_assert_cmphex(qtest_readl(t.qts, STATUS_ADDR), ==, 0);
+    qtest_clock_step(t.qts, 1);
+    g_assert_cmphex(qtest_readl(t.qts, STATUS_ADDR), ==, 7);
+    g_assert_cmphex(vtd_readq(t.qts, DMAR_IQH_REG), ==,
+                    vtd_readq(t.qts, DMAR_IQT_REG));
+    vtd_writel(t.qts, DMAR_FSTS_REG, FSTS_ICE);
+    g_assert_cmphex(vtd_readl(t.qts, DMAR_FSTS_REG), ==, 0);
+    dma_end(&t);
+}
+
+/* An endpoint that has ATS enabled and yet does not answer */
+static void test_no_answer(void)
+{
+    DMATest t;
+
+    ats_timed_start(&t, ",ats=on,ats-answers=0");
+    qtest_clock_step(t.qts, 20 + 50000 - 1);
+    g_assert_cmphex(vtd_readl(t.qts, DMAR_FSTS_REG), ==, 0);
+    qtest_clock_step(t.qts, 1);
+    g_assert_cmphex(vtd_readl(t.qts, DMAR_FSTS_REG), ==, FSTS_ITE);
+    g_assert_cmphex(vtd_readq(t.qts, DMAR_IQERCD_REG), ==,
+                    (uint64_t)DMA_DEVFN << 32);
+    /* 6.5.2.11: the wait is aborted, also once ITE is cleared */
+    vtd_writel(t.qts, DMAR_FSTS_REG, FSTS_ITE);
+    qtest_clock_step(t.qts, 100000);
+    g_assert_cmphex(qtest_readl(t.qts, STATUS_ADDR), ==, 0);
     g_assert_cmphex(vtd_readl(t.qts, DMAR_FSTS_REG), ==, 0);
     dma_end(&t);
 }
@@ -216,6 +278,8 @@ int main(int argc, char **argv)
     qtest_add_func("/q35/vtd-dma/stale-timed", test_stale_timed);
     qtest_add_func("/q35/vtd-dma/ats", test_ats);
     qtest_add_func("/q35/vtd-dma/ats-timed", test_ats_timed);
+    qtest_add_func("/q35/vtd-dma/ice", test_ice);
+    qtest_add_func("/q35/vtd-dma/no-answer", test_no_answer);
     qtest_add_func("/q35/vtd-dma/iotlb", test_iotlb);
 
     return g_test_run();

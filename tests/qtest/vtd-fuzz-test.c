@@ -15,6 +15,8 @@
 #define POOL_ADDR       IQ_ADDR
 #define POOL_PAGES      32
 
+#define REG(offset)     (Q35_HOST_BRIDGE_IOMMU_ADDR + (offset))
+
 #define ATS_CTRL        (ECAM_BASE + (DMA_DEVFN << 12) + 0x100 + PCI_ATS_CTRL)
 
 /* A queue that takes time */
@@ -46,7 +48,9 @@ static uint64_t any_address(Fuzz *f)
     case 4:
         return pool_page(f) + fuzz_below(f, 4096);
     default:
-        return IOVA_BASE + (fuzz_u64(f) & 0x1fffff);
+        /* Of these 512 pages the first is mapped to begin with */
+        return IOVA_BASE + (fuzz_u64(f) & (fuzz_once_in(f, 4) ? 0x1fffff :
+                                                                0xfff));
     }
 }
 
@@ -91,20 +95,31 @@ static void put_descriptor(Fuzz *f, uint64_t addr, bool wide)
         lo = fuzz_value(f);
         hi = fuzz_value(f);
     }
-    qtest_writeq(f->t.qts, addr, fuzz_flip(f, lo));
-    qtest_writeq(f->t.qts, addr + 8, fuzz_flip(f, hi));
+    fuzz_writeq(f, addr, fuzz_flip(f, lo));
+    fuzz_writeq(f, addr + 8, fuzz_flip(f, hi));
     if (wide) {
-        qtest_writeq(f->t.qts, addr + 16, fuzz_flip(f, 0));
-        qtest_writeq(f->t.qts, addr + 24, fuzz_flip(f, 0));
+        fuzz_writeq(f, addr + 16, fuzz_flip(f, 0));
+        fuzz_writeq(f, addr + 24, fuzz_flip(f, 0));
     }
 }
 
 static void put_descriptors(Fuzz *f)
 {
-    QTestState *s = f->t.qts;
-    bool wide = vtd_readq(s, DMAR_IQA_REG) & VTD_IQA_DW_MASK;
-    uint32_t size = wide ? 32 : 16;
-    uint64_t tail = vtd_readq(s, DMAR_IQT_REG) & 0x7ffe0;
+    uint32_t size;
+    uint64_t tail;
+    bool wide;
+
+    if (!f->shadow) {
+        unsigned base = fuzz_send(f, "readq 0x%llx\n",
+                                  REG(DMAR_IQA_REG));
+
+        f->tail = fuzz_readq(f, REG(DMAR_IQT_REG));
+        f->base = f->answers[base];
+        f->shadow = true;
+    }
+    wide = f->base & VTD_IQA_DW_MASK;
+    size = wide ? 32 : 16;
+    tail = f->tail & 0x7ffe0;
 
     for (int n = fuzz_below(f, 6); n >= 0; n--) {
         put_descriptor(f, IQ_ADDR + tail, wide);
@@ -113,9 +128,24 @@ static void put_descriptors(Fuzz *f)
     if (fuzz_once_in(f, 16)) {
         tail = fuzz_value(f);
     }
-    vtd_writeq(s, DMAR_IQT_REG, tail);
-    if (vtd_readl(s, DMAR_FSTS_REG) && !fuzz_once_in(f, 4)) {
-        vtd_writel(s, DMAR_FSTS_REG, UINT32_MAX);
+    /* An odd tail is not taken as it is */
+    f->shadow = !(tail & ~0x7ffe0ull);
+    f->tail = tail;
+    fuzz_writeq(f, REG(DMAR_IQT_REG), tail);
+    if (!fuzz_once_in(f, 4)) {
+        if (fuzz_once_in(f, 2)) {
+            /* As drivers do: a wait in the place of what may be bad */
+            uint64_t head = fuzz_readq(f, REG(DMAR_IQH_REG));
+
+            fuzz_writeq(f, IQ_ADDR + head, VTD_INV_DESC_WAIT |
+                        VTD_INV_DESC_WAIT_SW | VTD_INV_DESC_WAIT_FN);
+            fuzz_writeq(f, IQ_ADDR + head + 8, STATUS_ADDR);
+            if (wide) {
+                fuzz_writeq(f, IQ_ADDR + head + 16, 0);
+                fuzz_writeq(f, IQ_ADDR + head + 24, 0);
+            }
+        }
+        fuzz_writel(f, REG(DMAR_FSTS_REG), UINT32_MAX);
     }
 }
 
@@ -138,28 +168,30 @@ static void put_entry(Fuzz *f)
     if (fuzz_once_in(f, 4)) {
         entry = fuzz_value(f);
     }
-    qtest_writeq(f->t.qts, at, fuzz_flip(f, entry));
+    fuzz_writeq(f, at, fuzz_flip(f, entry));
 }
 
 static void put_register(Fuzz *f)
 {
-    QTestState *s = f->t.qts;
     uint64_t reg = fuzz_once_in(f, 4) ? fuzz_below(f, 0x400) :
                    fuzz_below(f, 0x100);
     uint64_t val = fuzz_once_in(f, 3) ? pool_page(f) | fuzz_below(f, 0x1000) :
                    fuzz_value(f);
 
+    if ((reg & ~7ull) == DMAR_IQT_REG || (reg & ~7ull) == DMAR_IQA_REG) {
+        f->shadow = false;
+    }
     if (fuzz_once_in(f, 2)) {
-        vtd_writeq(s, reg & ~7ull, val);
+        fuzz_writeq(f, REG(reg & ~7ull), val);
     } else {
-        vtd_writel(s, reg & ~3ull, val);
+        fuzz_writel(f, REG(reg & ~3ull), val);
     }
     if (fuzz_once_in(f, 4)) {
         reg = fuzz_below(f, 0x1000);
         if (fuzz_once_in(f, 2)) {
-            vtd_readq(s, reg & ~7ull);
+            fuzz_touch(f, 'q', REG(reg & ~7ull));
         } else {
-            vtd_readl(s, reg & ~3ull);
+            fuzz_touch(f, 'l', REG(reg & ~3ull));
         }
     }
 }
@@ -167,59 +199,65 @@ static void put_register(Fuzz *f)
 /* Back to a state in which most things work */
 static void put_right(Fuzz *f)
 {
-    QTestState *s = f->t.qts;
     bool scalable = strstr(f->machine, "x-scalable-mode=on") &&
                     !fuzz_once_in(f, 4);
 
-    vtd_writel(s, DMAR_GCMD_REG, 0);
-    vtd_writel(s, DMAR_FSTS_REG, UINT32_MAX);
-    qtest_writeq(s, ROOT_ADDR, CONTEXT_ADDR | 1);
-    qtest_writeq(s, ROOT_ADDR + 8, (CONTEXT_ADDR + 0x1000) | 1);
+    fuzz_writel(f, REG(DMAR_GCMD_REG), 0);
+    fuzz_writel(f, REG(DMAR_FSTS_REG), UINT32_MAX);
+    fuzz_writeq(f, ROOT_ADDR, CONTEXT_ADDR | 1);
+    /* 9.1: reserved in legacy mode */
+    fuzz_writeq(f, ROOT_ADDR + 8, scalable ? (CONTEXT_ADDR + 0x1000) | 1 : 0);
     if (scalable) {
         /* 9.4: to a PASID directory, from it to a table, in two more pages */
         uint64_t pasid = POOL_ADDR + (POOL_PAGES - 2) * 4096;
 
-        qtest_writeq(s, CONTEXT_ADDR + DMA_DEVFN * 32, pasid | 1);
-        qtest_writeq(s, CONTEXT_ADDR + DMA_DEVFN * 32 + 8, 0);
-        qtest_writeq(s, pasid, (pasid + 0x1000) | 1);
+        fuzz_writeq(f, CONTEXT_ADDR + DMA_DEVFN * 32, pasid | 1);
+        fuzz_writeq(f, CONTEXT_ADDR + DMA_DEVFN * 32 + 8, 0);
+        fuzz_writeq(f, pasid, (pasid + 0x1000) | 1);
         /* 9.6: first or second stage, pass-through, or none of them */
-        qtest_writeq(s, pasid + 0x1000, TABLE_ADDR | 1 << 2 |
+        fuzz_writeq(f, pasid + 0x1000, TABLE_ADDR | 1 << 2 |
                      (uint64_t)fuzz_below(f, 5) << 6 | 1);
-        qtest_writeq(s, pasid + 0x1008, VTD_DOMAIN);
-        qtest_writeq(s, pasid + 0x1010, TABLE_ADDR);
+        fuzz_writeq(f, pasid + 0x1008, VTD_DOMAIN);
+        fuzz_writeq(f, pasid + 0x1010, TABLE_ADDR);
     } else {
-        qtest_writeq(s, CONTEXT_ADDR + DMA_DEVFN * 16,
+        fuzz_writeq(f, CONTEXT_ADDR + DMA_DEVFN * 16,
                      TABLE_ADDR | fuzz_below(f, 3) << 2 | 1);
-        qtest_writeq(s, CONTEXT_ADDR + DMA_DEVFN * 16 + 8,
+        fuzz_writeq(f, CONTEXT_ADDR + DMA_DEVFN * 16 + 8,
                      VTD_DOMAIN << 8 | (1 + fuzz_below(f, 2)));
     }
-    qtest_writeq(s, TABLE_ADDR, (TABLE_ADDR + 0x1000) | 3);
-    qtest_writeq(s, TABLE_ADDR + 0x1000 + (IOVA_BASE >> 21) * 8,
+    fuzz_writeq(f, TABLE_ADDR, (TABLE_ADDR + 0x1000) | 3);
+    fuzz_writeq(f, TABLE_ADDR + 0x1000 + (IOVA_BASE >> 21) * 8,
                  (TABLE_ADDR + 0x2000) | 3);
-    vtd_map(s, 0, PAGE_ADDR);
+    fuzz_writeq(f, TABLE_ADDR + 0x2000, PAGE_ADDR | 3);
 
     /* A queue that takes time is off when all that had started is done. */
-    vtd_writel(s, DMAR_GCMD_REG, 0);
-    for (int i = 0; vtd_readl(s, DMAR_GSTS_REG) & VTD_GSTS_QIES; i++) {
+    fuzz_writel(f, REG(DMAR_GCMD_REG), 0);
+    for (int i = 0; fuzz_readl(f, REG(DMAR_GSTS_REG)) & VTD_GSTS_QIES; i++) {
         g_assert_cmpint(i, <, 1000);
-        qtest_clock_step(s, 1000);
+        fuzz_clock_step(f, 1000);
     }
-    vtd_writel(s, DMAR_FSTS_REG, UINT32_MAX);
+    fuzz_writel(f, REG(DMAR_FSTS_REG), UINT32_MAX);
     /* 11.4.6: translation table mode, 01 is scalable */
-    vtd_writeq(s, DMAR_RTADDR_REG, ROOT_ADDR | (scalable ? 1 << 10 : 0));
-    vtd_writel(s, DMAR_GCMD_REG, VTD_GCMD_SRTP);
-    vtd_writeq(s, DMAR_IQT_REG, 0);
-    vtd_writeq(s, DMAR_IQA_REG,
+    fuzz_writeq(f, REG(DMAR_RTADDR_REG), ROOT_ADDR | (scalable ? 1 << 10 : 0));
+    fuzz_writel(f, REG(DMAR_GCMD_REG), VTD_GCMD_SRTP);
+    fuzz_writeq(f, REG(DMAR_IQT_REG), 0);
+    fuzz_writeq(f, REG(DMAR_IQA_REG),
                IQ_ADDR | (fuzz_once_in(f, 2) ? VTD_IQA_DW_MASK : 0));
-    vtd_writel(s, DMAR_GCMD_REG, VTD_GCMD_QIE);
-    vtd_writel(s, DMAR_GCMD_REG, VTD_GCMD_QIE | VTD_GCMD_TE);
-    vtd_enable_ecam(s);
-    qtest_writew(s, ATS_CTRL, PCI_ATS_CTRL_ENABLE);
+    fuzz_writel(f, REG(DMAR_GCMD_REG), VTD_GCMD_QIE);
+    fuzz_writel(f, REG(DMAR_GCMD_REG), VTD_GCMD_QIE | VTD_GCMD_TE);
+    if (f->fresh) {
+        /* Once, as a change of the memory map takes QEMU long */
+        fuzz_drain(f);
+        vtd_enable_ecam(f->t.qts);
+        f->fresh = false;
+    }
+    fuzz_send(f, "writew 0x%x 0x%x\n", ATS_CTRL, PCI_ATS_CTRL_ENABLE);
+    f->shadow = false;
 }
 
 static void vtd_step(Fuzz *f)
 {
-    switch (fuzz_below(f, 16)) {
+    switch (f->first && fuzz_once_in(f, 2) ? 0 : fuzz_below(f, 16)) {
     case 0:
         put_right(f);
         break;
@@ -233,26 +271,34 @@ static void vtd_step(Fuzz *f)
         put_entry(f);
         break;
     case 12:
-        qtest_clock_step(f->t.qts, 1 + fuzz_below(f, 1000));
+        fuzz_clock_step(f, 1 + fuzz_below(f, 1000));
         break;
     default:
         fuzz_dma(f, any_address(f));
     }
 }
 
-static uint32_t vtd_probe(QTestState *s)
-{
-    return vtd_readl(s, DMAR_VER_REG);
-}
-
 static void test_vtd(const void *data)
 {
     const char *options = data;
-    g_autofree char *machine = g_strdup_printf("-M q35 -device intel-iommu%s",
+    g_autofree char *machine = g_strdup_printf("-M q35 -device "
+                                               "intel-iommu,id=iommu%s",
                                                options);
+    uint32_t expected = 0;
 
+    if (strstr(options, "iotlb-entries")) {
+        expected |= 1u << FUZZ_HITS | 1u << FUZZ_MISSES | 1u << FUZZ_WALKS |
+                    1u << FUZZ_INVALIDATED;
+    }
+    if (strstr(options, "queue-timing=on")) {
+        expected |= 1u << FUZZ_COMMANDS | 1u << FUZZ_WAITS | 1u << FUZZ_FAULTS;
+    }
+    if (strstr(options, "queue-sync")) {
+        expected |= 1u << FUZZ_TIMEOUTS;
+    }
     fuzz_run(machine, strstr(options, "device-iotlb=on") ? ",ats=on" : "",
-             vtd_step, vtd_probe);
+             vtd_step, REG(DMAR_VER_REG), "/machine/peripheral/iommu",
+             expected);
 }
 
 int main(int argc, char **argv)

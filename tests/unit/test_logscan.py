@@ -42,6 +42,8 @@ BAD = (
                     "[00:02.0] fault addr 0xfffff000"),
     ("IOMMU fault", "[    2.0] arm-smmu-v3 arm-smmu-v3.0.auto: CMDQ error "
                     "(cons 0x0300002f): Abort on command fetch"),
+    ("refused", "[    0.5] arm-smmu-v3 9050000.smmuv3: "
+                "iommulab.cmdq_shift=3 must be 4..19"),
     ("QEMU abort", "Bad icount read"),
     ("QEMU abort", "**\nERROR:../hw/x.c:12:f: assertion failed: (a == b)"),
     ("QEMU abort", "qemu-system-x86_64: ../hw/i386/intel_iommu.c:88: f: "

@@ -19,8 +19,14 @@
 
 #define QUEUE_ENGINE_NEVER INT64_MAX
 
-/* Commands that are fetched, but not complete; a power of two. */
-#define QUEUE_ENGINE_INFLIGHT 64
+/* Commands that have started, but are not complete, at most */
+#define QUEUE_ENGINE_STARTED 64
+/*
+ * Commands that are planned, but not complete; a power of two, more than
+ * QUEUE_ENGINE_STARTED.  The owner's timer is for half of them if nothing else
+ * happens, and costs the host as much as several commands do.
+ */
+#define QUEUE_ENGINE_INFLIGHT 256
 /* Doorbells that are told apart; more than that are merged. */
 #define QUEUE_ENGINE_DOORBELLS 256
 #define QUEUE_ENGINE_MAX_DEPTH 32

@@ -122,8 +122,8 @@ static inline void iommu_queue_catch_up(IOMMUQueue *q)
 /* QueueEngineOps.arm; the "dev" of all operations is the IOMMUQueue */
 void iommu_queue_arm(void *queue, int64_t when);
 
-/* Whether a function is there that answers ATS invalidations. */
-bool iommu_queue_ats_answers(PCIBus *root, uint16_t sid);
+/* Completions that the function sends for an ATS invalidation; should be 1. */
+unsigned iommu_queue_ats_answers(PCIBus *root, uint16_t sid);
 
 extern const VMStateDescription vmstate_iommu_queue;
 
