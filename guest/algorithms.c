@@ -6,9 +6,11 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "algorithms.h"
 #include "init.h"
@@ -25,6 +27,13 @@ static const char *const flush_modes[] = {
 	"fq", "strict", "global250", "percpu250", "single",
 };
 
+static const char *const vtd_map_modes[] = {
+	"pages", "perpage511", "syncmap512", "mapsg",
+};
+
+static const char *const vtd_flush_modes[] = { "tags", "direct" };
+
+/* Those of groups; not each machine has each. */
 static const struct knob {
 	const char *name;
 	const char *const *modes;
@@ -32,7 +41,20 @@ static const struct knob {
 } knobs[] = {
 	{ "iova", iova_modes, sizeof(iova_modes) / sizeof(*iova_modes) },
 	{ "flush", flush_modes, sizeof(flush_modes) / sizeof(*flush_modes) },
+	{ "vtd_map", vtd_map_modes,
+	  sizeof(vtd_map_modes) / sizeof(*vtd_map_modes) },
+	{ "vtd_flush", vtd_flush_modes,
+	  sizeof(vtd_flush_modes) / sizeof(*vtd_flush_modes) },
 };
+
+#define NR_KNOBS (sizeof(knobs) / sizeof(*knobs))
+
+/* The file of a group's knob; false if this machine has no such knob. */
+static bool group_knob(char *path, const char *address, const char *name)
+{
+	snprintf(path, PATH_MAX, GROUP, address, name);
+	return !access(path, F_OK);
+}
 
 void algorithms_list(void)
 {
@@ -173,8 +195,9 @@ static unsigned int inject_all(const char *address,
 	unsigned int injected = 0;
 	char path[PATH_MAX];
 
-	for (unsigned int k = 0; k < 2; k++) {
-		snprintf(path, sizeof(path), GROUP, address, knobs[k].name);
+	for (unsigned int k = 0; k < NR_KNOBS; k++) {
+		if (!group_knob(path, address, knobs[k].name))
+			continue;
 		/* From each mode to the next, and from the last to the first. */
 		for (unsigned int i = 1; i <= knobs[k].n; i++) {
 			unbind_driver(address);
@@ -188,15 +211,17 @@ static unsigned int inject_all(const char *address,
 
 void algorithms_switch(const char *address, void (*maps)(const char *address))
 {
-	unsigned int injected = 0;
-	char path[PATH_MAX], line[128];
+	unsigned int injected = 0, tried = 0;
+	char path[PATH_MAX], line[160];
 	long leaked = 0;
 
-	for (unsigned int k = 0; k < 2; k++) {
-		snprintf(path, sizeof(path), GROUP, address, knobs[k].name);
+	for (unsigned int k = 0; k < NR_KNOBS; k++) {
+		if (!group_knob(path, address, knobs[k].name))
+			continue;
+		tried++;
 		refused(path, "nonsense", EINVAL,
 			"\"nonsense\": no such mode (valid: ");
-		refused(path, knobs[k].modes[2], EBUSY,
+		refused(path, knobs[k].modes[1], EBUSY,
 			"in use, unbind the driver first (valid: ");
 		snprintf(path, sizeof(path), LAB "/%s", knobs[k].name);
 		refused(path, "nonsense", EINVAL, "no such mode");
@@ -207,6 +232,9 @@ void algorithms_switch(const char *address, void (*maps)(const char *address))
 	refused(path, "rcache:1", EINVAL, "\"rcache:1\": no such mode");
 	refused(path, "0123456789abcdef0123456789abcdef", EINVAL,
 		"no mode has so long a name");
+	refused(LAB "/swiotlb", "lifo", EBUSY,
+		"swiotlb: can only be chosen at boot (valid: area, ");
+	refused(LAB "/swiotlb", "nonsense", EINVAL, "no such mode");
 	maps(address);
 
 	/*
@@ -224,7 +252,7 @@ void algorithms_switch(const char *address, void (*maps)(const char *address))
 	}
 
 	snprintf(line, sizeof(line),
-		 "{\"iommulab\":\"switch\",\"injected\":%u,\"leaked_kb\":%ld}\n",
-		 injected, leaked);
+		 "{\"iommulab\":\"switch\",\"knobs\":%u,\"injected\":%u,"
+		 "\"leaked_kb\":%ld}\n", tried, injected, leaked);
 	put_line(line);
 }

@@ -363,6 +363,26 @@ static void parse_job(struct job *job, const char *s)
 	     s);
 }
 
+/* "iova, flush": the knobs of this kernel. */
+static const char *known_knobs(void)
+{
+	static char names[256];
+	char line[256], last[64] = "", name[64];
+	FILE *f = fopen(LAB "/modes", "re");
+	size_t n = 0;
+
+	while (f && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%63s", name) != 1 || !strcmp(name, last) ||
+		    n + strlen(name) + 3 > sizeof(names))
+			continue;
+		n += sprintf(names + n, "%s%s", n ? ", " : "", name);
+		strcpy(last, name);
+	}
+	if (f)
+		fclose(f);
+	return names;
+}
+
 /* The last choice counts. */
 static void parse_knob(struct job *job, const char *name, const char *mode)
 {
@@ -371,7 +391,8 @@ static void parse_knob(struct job *job, const char *name, const char *mode)
 
 	snprintf(path, sizeof(path), LAB "/%s", name);
 	if (!strcmp(name, "modes") || strchr(name, '/') || access(path, F_OK))
-		fail("unknown option iommulab.%s", name);
+		fail("unknown option iommulab.%s (this kernel's knobs: %s)", name,
+		     known_knobs());
 
 	for (i = 0; i < job->nr_knobs; i++) {
 		if (!strcmp(job->knobs[i].name, name))

@@ -28,7 +28,9 @@ KEEP = 6                # versions of each artefact left in the cache
 
 # What a build takes, in GB, with a margin.
 BUILD_GB = {"src/qemu": 1.0, "src/linux": 3.6, "qemu": 0.4,
-            "linux-x86_64": 0.4, "linux-arm64": 0.4}
+            "linux-x86_64": 0.4, "linux-arm64": 0.4,
+            **{f"linux-{a}-{d}": 1.2 for a in ("x86_64", "arm64")
+               for d in ("kasan", "kcsan")}}
 ARTEFACTS_GB = 0.5
 
 QEMU_BINARIES = ("qemu-system-x86_64", "qemu-system-aarch64")
@@ -61,6 +63,10 @@ INIT_HEADERS = ("init.h", "clocks.h", "algorithms.h", "side.h")
 NAMES = ("qemu", "qtests", "kernel-x86_64", "kernel-arm64",
          "initramfs-x86_64", "initramfs-arm64")
 
+# Kernels for tests/debug-kernels, built only when named.
+DEBUG = ("kasan", "kcsan")
+DEBUG_NAMES = tuple(f"kernel-{a}-{d}" for d in DEBUG for a in KERNELS)
+
 # Files of the artefacts by the name artefact() gives them.
 FILES = {
     **{b: ("qemu", "bin/" + b) for b in QEMU_BINARIES},
@@ -72,6 +78,8 @@ FILES = {
     **{f"config-{a}": (f"kernel-{a}", "config") for a in KERNELS},
     **{f"initramfs-{a}": (f"initramfs-{a}", "initramfs.cpio")
        for a in KERNELS},
+    **{name: (name, Path(KERNELS[name.split("-")[1]]).name)
+       for name in DEBUG_NAMES},
 }
 
 
@@ -79,10 +87,10 @@ FILES = {
 
 def ensure(names, progress, options=None):
     """Have these artefacts in build/out, building what is not cached."""
-    unknown = sorted(set(names) - set(NAMES))
+    unknown = sorted(set(names) - set(NAMES + DEBUG_NAMES))
     if unknown:
         raise UsageError(f"no artefact {', '.join(unknown)}; there are "
-                         + " ".join(NAMES))
+                         + " ".join(NAMES + DEBUG_NAMES))
     try:
         host.prepare(progress)
         if options is None and use_cached(names):
@@ -150,11 +158,13 @@ def inputs(name, chosen):
         if kind == "qtests":
             result["list"] = tree.digest(qtest_list_file())
     elif kind == "kernel":
+        arch, *debug = arch.split("-")
         result |= {
             "source": chosen["linux"].id,
             "patches": tree.digest(*tree.series("linux")),
             "config": tree.digest(*guest_files(
-                "kernel-config", "common.config", f"{arch}.config")),
+                "kernel-config", "common.config", f"{arch}.config",
+                *(f"debug-{name}.config" for name in debug))),
             "make": KBUILD_ENV,
             "toolchain": toolchain(host.CROSS[arch]),
         }
@@ -443,37 +453,41 @@ def make_qtests(out, chosen, log, progress):
     shutil.copy2(qtest_list_file(), out)
 
 
-def make_kernel(arch, out, chosen, log, progress):
+def make_kernel(which, out, chosen, log, progress):
+    """`which` is ARCH or ARCH-DEBUG."""
+    arch, *debug = which.split("-")
     source = tree.sync("linux", chosen["linux"], progress)
-    folder = build_dir(f"kernel-{arch}")
-    compile_kernel(arch, source, folder, chosen["linux"].id, log, progress)
+    folder = build_dir(f"kernel-{which}")
+    compile_kernel(arch, source, folder, chosen["linux"].id, log, progress,
+                   *debug)
     shutil.copy2(folder / KERNELS[arch], out)
     shutil.copy2(folder / "vmlinux", out)
     shutil.copy2(folder / "System.map", out)
     shutil.copy2(folder / ".config", out / "config")
 
 
-def compile_kernel(arch, source, folder, origin, log, progress):
+def compile_kernel(arch, source, folder, origin, log, progress, *debug):
     """The image of the tree `source` in `folder`, which starts anew if it was
     made for a tree of another origin or by another compiler."""
+    which = "-".join((arch, *debug))
     prefix = host.CROSS[arch]
     stamp = shlex.join([origin, *toolchain(prefix)])
     if fresh_dir(folder, stamp):
         (folder / "iommulab.stamp").write_text(stamp)
     env = build_env(CROSS_COMPILE=prefix, CC=ccache(prefix + "gcc"),
                     **KBUILD_ENV)
-    proc.logged(f"the configuration of kernel-{arch}",
-                [paths.ROOT / "guest/kernel-config", source, folder, arch],
-                log, env=env)
-    progress.step(f"building kernel-{arch}")
+    proc.logged(f"the configuration of kernel-{which}",
+                [paths.ROOT / "guest/kernel-config", source, folder, arch,
+                 *debug], log, env=env)
+    progress.step(f"building kernel-{which}")
     image = KERNELS[arch]
     seen = [0]
 
     def on_line(_line):
         seen[0] += 1
         if getattr(progress, "live", False) and seen[0] % 10 == 0:
-            progress.step(f"building kernel-{arch}, {seen[0]} steps")
-    proc.logged(f"building kernel-{arch}",
+            progress.step(f"building kernel-{which}, {seen[0]} steps")
+    proc.logged(f"building kernel-{which}",
                 ["make", "-C", source, f"O={folder}", f"ARCH={arch}",
                  f"CROSS_COMPILE={prefix}", f"CC={env['CC']}",
                  f"HOSTCC={ccache('gcc')}", f"-j{host.jobs()}",
@@ -503,7 +517,8 @@ def add_parser(subparsers):
     parser = subparsers.add_parser(
         "build", help="build QEMU, the guest kernels and their tests",
         description="Build the artefacts, or take them from the cache. With "
-        "no names, all of them: " + " ".join(NAMES) + ".")
+        "no names, all of them: " + " ".join(NAMES) + ". Only when named: "
+        + " ".join(DEBUG_NAMES) + ".")
     parser.add_argument("artefacts", nargs="*", metavar="ARTEFACT")
     add_source_options(parser)
     parser.add_argument("--setup-only", action="store_true",

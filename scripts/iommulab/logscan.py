@@ -23,11 +23,17 @@ PATTERNS = [(kind, re.compile(pattern)) for kind, pattern in (
                r"|Watchdog detected"),
     ("BUG", r"\bkernel BUG at\b|\bBUG: |scheduling while atomic"),
     ("stall", r"rcu.*(self-)?detected (stall|expedited stalls)"
-              r"|rcu.*kthread.*starved|rcu: INFO: .*stall"),
+              r"|rcu.*kthread.*starved|INFO: rcu|rcu: INFO: .*stall"),
     ("hung task", r"INFO: task .* blocked for more than"),
-    ("lockdep", r"INFO: (possible|suspicious|inconsistent|trying) "),
-    ("WARNING", r"WARNING: (CPU: \d+|possible|suspicious|bad unlock)"
-                r"|refcount_t: "),
+    ("lockdep", r"INFO: (possible|suspicious|inconsistent|trying) "
+                r"|WARNING: ((possible|possible irq lock|nested|inconsistent"
+                r"|lock held|bad unlock|suspicious RCU|bad contention) "
+                r"|\S+-safe -> \S+-unsafe)"
+                r"|turning off the locking correctness validator"
+                r"|DEBUG_LOCKS_WARN_ON\("),
+    ("WARNING", r"WARNING: CPU: \d+|WARNING: (possible|suspicious) "
+                r"|refcount_t: |(list_add|list_del|slab) corruption"
+                r"|^(\[[^]]*\] )?ODEBUG: "),
     ("clock", r"TSC unstable|Marking clocksource .* unstable"
               r"|clocksource: .* skewed|timekeeping watchdog"),
     ("IOMMU fault", r"DMAR: .*[Ff]ault|DMAR: .*(ITE|ICE|IQE)\b"

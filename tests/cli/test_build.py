@@ -123,6 +123,13 @@ class Build(CloneTest):
         for word in ("kernel-sparc", "qemu", "kernel-arm64"):
             self.assertIn(word, done.stderr)
 
+    def test_debugging_kernels_are_built_when_named(self):
+        done = self.code(0, "build", "--dry-run")
+        self.assertNotIn("kasan", done.stdout)
+        done = self.code(0, "build", "--dry-run", "kernel-arm64-kasan")
+        self.assertIn("kernel-arm64-kasan: build", done.stdout)
+        self.assertNotIn("kernel-arm64:", done.stdout)
+
     def test_interrupted_build_resumes(self):
         configure = (self.qemu / "configure").read_text()
         self.write(self.qemu / "configure", configure.replace(

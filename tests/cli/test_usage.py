@@ -26,6 +26,18 @@ class Usage(LabTest):
             self.wrong(verb, "--machine", "sparc",
                        lists=("sparc", "vtd", "smmuv3"))
 
+    def test_unknown_algorithm(self):
+        self.wrong("run", "--iova", "nonsense",
+                   lists=("nonsense", "rcache, rbtree46, ", "pools:1|2|4"))
+        self.wrong("run", "--cmdq", "casual", lists=("cas, spin53, ", "add"))
+
+    def test_other_machines_algorithm(self):
+        for name, option, valid in (("vtd", "cmdq=cas", "smmuv3"),
+                                    ("smmuv3", "vtd-map=pages", "vtd"),
+                                    ("smmuv3", "vtd-flush=tags", "vtd")):
+            self.wrong("run", "--dry-run", "--machine", name, f"--{option}",
+                       lists=(f"(valid: --machine {valid})",))
+
     def test_one_unknown_machine_of_two(self):
         self.wrong("run", "--machine", "vtd,sparc", lists=("vtd, smmuv3",))
 

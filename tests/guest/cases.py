@@ -21,9 +21,14 @@ DOMAINS = {"strict": "DMA", "lazy": "DMA-FQ", "passthrough": "identity"}
 
 class GuestTest(LabTest):
     name = None         # the machine
-    timeout = 800
+    timeout = 2000 if "IOMMULAB_TEST_KERNEL" in os.environ else 800
 
     def guest(self, code, verb, *args):
+        # tests/debug-kernels has another kernel, a slow one.
+        kernel = os.environ.get("IOMMULAB_TEST_KERNEL")
+        if kernel:
+            args = ("--kernel", kernel, "--clock", "functional",
+                    "--timeout", "30m", *args)
         return self.expect(code, verb, "--machine", self.name, "--output",
                            str(self.output), *args)
 
@@ -229,6 +234,8 @@ class Algorithms:
         self.assertEqual([line["mode"] for line in lines], self.tested)
         for line in lines:
             self.assertEqual(line["errors"], 0, line)
+            # A CPU went and came back meanwhile.
+            self.assertGreater(line["hotplug"], 0, line)
             self.assertEqual(line["allocs"] + line["frees"] + line["fails"],
                              ops // 16 * 16, line)
             self.assertEqual(line["exhaust"], line["again"], line)
@@ -238,6 +245,8 @@ class Algorithms:
 
     def test_bad_modes_and_failing_allocations(self):
         [line] = self.job(2, "job=switch", "mode=lazy")["switch"]
+        # iova, flush; those of VT-d's domains.
+        self.assertEqual(line["knobs"], {"vtd": 4, "smmuv3": 2}[self.name])
         # rcache47 alone takes 2 x 2 x 6 magazines for two CPUs.
         self.assertGreater(line["injected"], 30)
         self.assertLess(line["leaked_kb"], self.leak_kb)
@@ -247,6 +256,13 @@ class Algorithms:
                           "iommulab.job=bench iommulab.iova=nonsense")
         self.assertIn('"nonsense": no such mode (valid: rcache, rbtree46, ',
                       done.stderr)
+
+    def test_other_machines_knob(self):
+        other = {"vtd": "cmdq", "smmuv3": "vtd_map"}[self.name]
+        done = self.guest(5, "boot", "--append",
+                          f"iommulab.job=bench iommulab.{other}=upstream")
+        self.assertRegex(done.stderr, rf"unknown option iommulab\.{other} "
+                                      r"\(this kernel's knobs: .*iova, flush")
 
     def test_counts_of_rcache(self):
         """Hits take the CPU's own lock, no other."""

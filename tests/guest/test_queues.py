@@ -139,6 +139,12 @@ class Commands(QueueTest):
     def test_illegal_spin53(self):
         self.illegal("spin53")
 
+    def test_illegal_cas20(self):
+        self.illegal("cas20")
+
+    def test_illegal_casspin(self):
+        self.illegal("casspin")
+
     def test_illegal_add(self):
         self.illegal("add")
 

@@ -31,8 +31,25 @@ BAD = (
     ("lockdep", "[    1.0] INFO: trying to register non-static key."),
     ("WARNING", "[    1.0] WARNING: CPU: 0 PID: 1 at kernel/dma/debug.c:1 "
                 "f+0x1/0x2"),
-    ("WARNING", "[    1.0] WARNING: possible circular locking dependency "
+    ("lockdep", "[    1.0] WARNING: possible circular locking dependency "
                 "detected"),
+    ("lockdep", "[    1.0] WARNING: possible recursive locking detected"),
+    ("lockdep", "[    1.0] WARNING: possible irq lock inversion dependency "
+                "detected"),
+    ("lockdep", "[    1.0] WARNING: inconsistent lock state"),
+    ("lockdep", "[    1.0] WARNING: bad unlock balance detected!"),
+    ("lockdep", "[    1.0] WARNING: lock held when returning to user space!"),
+    ("lockdep", "[    1.0] WARNING: HARDIRQ-safe -> HARDIRQ-unsafe lock order "
+                "detected"),
+    ("lockdep", "[    1.0] WARNING: suspicious RCU usage"),
+    ("lockdep", "[    1.0] turning off the locking correctness validator."),
+    ("BUG", "[    1.0] [ BUG: Invalid wait context ]"),
+    ("BUG", "[    1.0] BUG: sleeping function called from invalid context at "
+            "mm/slab.h:1"),
+    ("BUG", "[    1.0] BUG: KCSAN: data-race in f / g"),
+    ("WARNING", "[    1.0] list_add corruption. next->prev should be prev"),
+    ("WARNING", "[    1.0] ODEBUG: free active (active state 0) object: 1"),
+    ("stall", "[   21.0] INFO: rcu_sched detected stalls on CPUs/tasks"),
     ("WARNING", "[    1.0] refcount_t: underflow; use-after-free."),
     ("clock", "[    2.0] tsc: Marking TSC unstable due to clocksource "
               "watchdog"),
