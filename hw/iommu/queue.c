@@ -332,8 +332,8 @@ static int queue_post_load(void *opaque, int version_id)
 /* Statistics stay behind: they are about the host process. */
 const VMStateDescription vmstate_iommu_queue = {
     .name = "iommu-queue",
-    .version_id = 1,
-    .minimum_version_id = 1,
+    .version_id = 2,            /* 1 had 64 commands in flight */
+    .minimum_version_id = 2,
     .post_load = queue_post_load,
     .fields = (const VMStateField[]) {
         VMSTATE_UINT32(engine.mask, IOMMUQueue),

@@ -247,8 +247,8 @@ class SmallQueue(QueueTest):
         return lines
 
     def test_16_entries(self):
-        """Not cas20, whose lock for CONS starves those who share it for good
-        in a queue so small, nor add, which needs 128 entries."""
+        """Not cas20, which had not ended after minutes on a queue so small
+        (docs/guide/algorithms-queues.md), nor add, which needs 128."""
         for mode in "cas", "casspin", "spin53":
             with self.subTest(mode):
                 self.small(mode)
