@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The format of experiments, and what is said of a wrong one."""
 
+import configparser
 import tempfile
 import unittest
 from pathlib import Path
@@ -39,6 +40,18 @@ class Experiments(unittest.TestCase):
     def test_every_folder_is_one(self):
         self.assertEqual(sorted(p.name for p in experiment.FOLDER.iterdir()
                                 if p.is_dir()), experiment.names())
+
+    def test_spread_threads(self):
+        """The same machine as S4's, with nothing changed but where its CPUs
+        are."""
+        def groups(path):
+            ini = configparser.ConfigParser()
+            ini.read(path)
+            return {g: dict(ini[g]) for g in ini.sections()
+                    if g not in ("profile", "topology")}
+        self.assertEqual(
+            groups(experiment.FOLDER / "chen-2021/spread.ini"),
+            groups(ROOT / "profiles/kunpeng920.ini"))
 
     def test_garry(self):
         found = experiment.load("garry-2020")
