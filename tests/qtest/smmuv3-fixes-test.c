@@ -363,6 +363,30 @@ static void test_stream_table_size(void)
     dma_end(&t);
 }
 
+/* 6.3.25: FMT 0 is a linear table, also after FMT 1 */
+static void test_linear_again(void)
+{
+    DMATest t;
+    uint64_t data;
+
+    dma_start(&t, VIRT, "");
+    smmu_start(t.qts, DMA_DEVFN, SMMU_ALL);
+    g_assert_true(dma_read_word(&t, IOVA_BASE, &data));
+
+    smmu_writel(t.qts, SMMU_CR0, 0);
+    smmu_writel(t.qts, SMMU_STRTAB_CFG, 1 << 16 | 8 << 6 | STRTAB_LOG2);
+    smmu_writel(t.qts, SMMU_CR0, SMMU_ALL);
+    g_assert_cmpuint(smmu_try(t.qts, CMD_CFGI_ALL, 31), ==, CERROR_NONE);
+    g_assert_false(dma_read_word(&t, IOVA_BASE, &data));
+
+    smmu_writel(t.qts, SMMU_CR0, 0);
+    smmu_writel(t.qts, SMMU_STRTAB_CFG, STRTAB_LOG2);
+    smmu_writel(t.qts, SMMU_CR0, SMMU_ALL);
+    g_assert_cmpuint(smmu_try(t.qts, CMD_CFGI_ALL, 31), ==, CERROR_NONE);
+    g_assert_true(dma_read_word(&t, IOVA_BASE, &data));
+    dma_end(&t);
+}
+
 int main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
@@ -379,6 +403,7 @@ int main(int argc, char **argv)
     qtest_add_data_func("/smmuv3-fixes/absent/stage2", (void *)1,
                         test_absent);
     qtest_add_func("/smmuv3-fixes/stream-table-size", test_stream_table_size);
+    qtest_add_func("/smmuv3-fixes/linear-again", test_linear_again);
 
     return g_test_run();
 }
