@@ -40,8 +40,10 @@ static void test_stale(void)
     qtest_clock_step(t.qts, 50);
     g_assert_cmpuint(dma_status(&t, 1), ==, IOMMULAB_DMA_BUSY);
     g_assert_cmpuint(dma_readl(&t, 1, IOMMULAB_DMA_DONE_COUNT), ==, 10);
-    /* Another page is not this one */
+    /* Another page is not this one, nor is one of another ASID */
     inv_page(t.qts, 1);
+    g_assert_cmpuint(smmu_try(t.qts, 0x12 | 1ull << 48, IOVA_BASE), ==,
+                     CERROR_NONE);
     qtest_clock_step(t.qts, 50);
     g_assert_cmpuint(dma_status(&t, 1), ==, IOMMULAB_DMA_BUSY);
     inv_page(t.qts, 0);

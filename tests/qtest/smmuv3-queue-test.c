@@ -17,6 +17,10 @@
 #define QUEUE           0x40100000ULL
 #define MSI             0x40200000ULL
 
+#define LARGEST_LOG2    19
+#define LARGEST_QUEUE   0x40800000ULL   /* the upper half of memory */
+#define LARGEST_PIECE   0x20000         /* words that qtest takes at once */
+
 #define IDR0            0x000
 #define IDR1            0x004
 #define IDR3            0x00c
@@ -635,6 +639,34 @@ static void test_inputs(const void *data)
     rmdir(dir);
 }
 
+/* 6.3.2: the largest queue, 2^19 commands, full with one write of PROD */
+static void test_largest(const void *options)
+{
+    const unsigned n = 1 << LARGEST_LOG2;
+    g_autofree uint64_t *ring = g_new0(uint64_t, n * 2);
+    QTestState *s = start(options);
+
+    g_assert_cmpint(extract32(rd(s, IDR1), 21, 5), ==, LARGEST_LOG2);
+    for (int i = 0; i < n - 1; i++) {
+        ring[i * 2] = cpu_to_le64(CMD_TLBI_VA);
+        ring[i * 2 + 1] = cpu_to_le64((uint64_t)i << 12 | LEAF);
+    }
+    ring[(n - 1) * 2] = cpu_to_le64(CMD_SYNC);
+    for (int i = 0; i < n * 2; i += LARGEST_PIECE) {
+        qtest_bufwrite(s, LARGEST_QUEUE + i * 8, ring + i, LARGEST_PIECE * 8);
+    }
+    wr(s, CR0, 0);
+    qtest_clock_step(s, 1000000);
+    qtest_writeq(s, SMMU + CMDQ_BASE, LARGEST_QUEUE | LARGEST_LOG2);
+    wr(s, CMDQ_CONS, 0);
+    wr(s, CMDQ_PROD, n);
+    wr(s, CR0, CMDQEN);
+    qtest_clock_step(s, DOORBELL + n * (FETCH + INV_PAGE + SYNC));
+    g_assert_cmphex(rd(s, CMDQ_CONS), ==, n);
+    g_assert_cmphex(rd(s, GERROR), ==, 0);
+    qtest_quit(s);
+}
+
 /* ------------------------------------------------------------- migration */
 
 #define MIGRATION_STEPS 200
@@ -749,6 +781,8 @@ int main(int argc, char **argv)
     qtest_add_func("/smmuv3-queue/statistics", test_statistics);
     qtest_add_data_func("/smmuv3-queue/inputs/timed", COSTS, test_inputs);
     qtest_add_data_func("/smmuv3-queue/inputs/off", "", test_inputs);
+    qtest_add_data_func("/smmuv3-queue/largest/timed", COSTS, test_largest);
+    qtest_add_data_func("/smmuv3-queue/largest/off", "", test_largest);
     qtest_add_func("/smmuv3-queue/migration", test_migration);
 
     return g_test_run();

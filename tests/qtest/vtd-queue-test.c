@@ -512,6 +512,32 @@ static void test_inputs(const void *options)
     qtest_quit(s);
 }
 
+/* 11.4.9.1: the largest queue, 2^15 descriptors, and all of them at once */
+static void test_largest(const void *options)
+{
+    const unsigned n = 1 << 15;
+    g_autofree uint64_t *ring = g_new0(uint64_t, n * 2);
+    QTestState *s = start(options);
+
+    for (int i = 0; i < n - 2; i++) {
+        ring[i * 2] = cpu_to_le64(VTD_INV_DESC_IOTLB |
+                                  VTD_INV_DESC_IOTLB_GLOBAL);
+    }
+    ring[(n - 2) * 2] = cpu_to_le64(WAIT_SW | DATA(1));
+    ring[(n - 2) * 2 + 1] = cpu_to_le64(STATUS);
+    wr(s, DMAR_GCMD_REG, 0);
+    settle(s);
+    qtest_bufwrite(s, QUEUE, ring, n * 16);
+    qtest_writeq(s, Q35_HOST_BRIDGE_IOMMU_ADDR + DMAR_IQA_REG, QUEUE | 7);
+    wr(s, DMAR_GCMD_REG, VTD_GCMD_QIE);
+    tail(s, n - 1);
+    qtest_clock_step(s, n * (FETCH + INV_ALL + SYNC));
+    g_assert_cmpint(head(s), ==, n - 1);
+    g_assert_cmphex(qtest_readl(s, STATUS), ==, 1);
+    g_assert_cmphex(rd(s, DMAR_FSTS_REG), ==, 0);
+    qtest_quit(s);
+}
+
 /* IQE, the head stays, and later tails are kept but not looked at. */
 static void test_bad_inputs(const void *options)
 {
@@ -710,6 +736,8 @@ int main(int argc, char **argv)
     qtest_add_func("/vtd-queue/profile", test_profile);
     qtest_add_data_func("/vtd-queue/inputs/timed", COSTS, test_inputs);
     qtest_add_data_func("/vtd-queue/inputs/off", "", test_inputs);
+    qtest_add_data_func("/vtd-queue/largest/timed", COSTS, test_largest);
+    qtest_add_data_func("/vtd-queue/largest/off", "", test_largest);
     qtest_add_data_func("/vtd-queue/bad-inputs/timed", COSTS, test_bad_inputs);
     qtest_add_data_func("/vtd-queue/bad-inputs/off", "", test_bad_inputs);
     qtest_add_func("/vtd-queue/migration", test_migration);
