@@ -218,7 +218,7 @@ static int decode(IntelIOMMUState *s, const VTDInvDesc *d, QueueCmd *cmd,
                   uint64_t *cycles, uint64_t *remote)
 {
     const IOMMUQueueCosts *cost = &s->queue.q.costs;
-    X86IOMMUState *x86 = X86_IOMMU_DEVICE(s);
+    X86IOMMUState *x86 = &s->x86_iommu;
 
     switch (VTD_INV_DESC_TYPE(d->lo)) {
     case VTD_INV_DESC_CC:
