@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 import signal
+import unittest
 
 from lab import LabTest
 
@@ -241,7 +242,9 @@ class Algorithms:
             self.assertEqual(line["exhaust"], line["again"], line)
             # poolslarge has a quarter of 2 GiB for ranges of 256 pages.
             self.assertGreater(line["exhaust"], 500, line)
-            self.assertLess(line["leaked"], 32, line)
+            # KASAN keeps what was freed back for a while.
+            if "-kasan" not in os.environ.get("IOMMULAB_TEST_KERNEL", ""):
+                self.assertLess(line["leaked"], 32, line)
 
     def test_bad_modes_and_failing_allocations(self):
         [line] = self.job(2, "job=switch", "mode=lazy")["switch"]
@@ -342,3 +345,26 @@ class Algorithms:
                          {"iova": "rcache47", "flush": "single"})
         self.assertLess(strict["ops_per_cpu_per_s"],
                         single["ops_per_cpu_per_s"])
+
+
+@unittest.skipUnless("IOMMULAB_TEST_KERNEL" in os.environ,
+                     "for the kernels of tests/debug-kernels")
+class EachMode:
+    """Each mode maps and unmaps on 4 CPUs. The other cases do so too, but
+    their counts are those of a kernel that is fast."""
+
+    def knob(self, name):
+        each = [f"{mode}:4" if m.args else mode
+                for mode, m in modes.KNOBS[name].modes.items()]
+        cells = self.measure("--cpus", "4", "--mode", "lazy", "--duration",
+                             "20ms", "--" + name.replace("_", "-"),
+                             ",".join(each))
+        self.assertEqual([c["algorithms"][name] for c in cells], each)
+        for cell in cells:
+            self.assertGreater(cell["ops_per_cpu_per_s"], 0)
+
+    def test_iova(self):
+        self.knob("iova")
+
+    def test_flush(self):
+        self.knob("flush")

@@ -26,3 +26,10 @@ class Failure(cases.Failure, cases.GuestTest):
 
 class Algorithms(cases.Algorithms, cases.GuestTest):
     name = "smmuv3"
+
+
+class EachMode(cases.EachMode, cases.GuestTest):
+    name = "smmuv3"
+
+    def test_cmdq(self):
+        self.knob("cmdq")

@@ -26,3 +26,13 @@ class Failure(cases.Failure, cases.GuestTest):
 
 class Algorithms(cases.Algorithms, cases.GuestTest):
     name = "vtd"
+
+
+class EachMode(cases.EachMode, cases.GuestTest):
+    name = "vtd"
+
+    def test_vtd_map(self):
+        self.knob("vtd_map")
+
+    def test_vtd_flush(self):
+        self.knob("vtd_flush")
