@@ -387,6 +387,43 @@ static void test_linear_again(void)
     dma_end(&t);
 }
 
+/* 5.2: S2SL0 and S2T0SZ fit if the first table resolves a bit, or more */
+static void test_s2_first_level(void)
+{
+    static const struct {
+        uint64_t tg, sl0;
+        unsigned shift;     /* bits of the address below the first table's */
+    } walks[] = {
+        { 0, 1, 30 }, { 0, 2, 39 }, { 2, 1, 25 }, { 2, 2, 36 },
+        { 1, 1, 29 }, { 1, 2, 42 },
+    };
+    DMATest t;
+    uint64_t data;
+
+    dma_start(&t, VIRT_STAGE("2"), "");
+    smmu_start(t.qts, DMA_DEVFN, SMMU_ALL);
+    for (int i = 0; i < ARRAY_SIZE(walks) * 2; i++) {
+        unsigned bits = walks[i / 2].shift + i % 2;
+        uint32_t old = smmu_readl(t.qts, SMMU_EVTQ_PROD);
+        bool bad;
+
+        /* S2T0SZ, SL0, TG, PS 44 bits, AA64, R */
+        smmu_set_ste(t.qts, DMA_DEVFN, 6 << 1 | 1, 0,
+                     ((64 - bits) | walks[i / 2].sl0 << 6 |
+                      walks[i / 2].tg << 14 | 4 << 16 | 1 << 19 |
+                      1 << 26) << 32, TABLE_ADDR);
+        g_assert_cmpuint(smmu_try(t.qts, CMD_CFGI_ALL, 31), ==, CERROR_NONE);
+        dma_read_word(&t, IOVA_BASE, &data);
+        bad = smmu_readl(t.qts, SMMU_EVTQ_PROD) != old &&
+              event_type(t.qts, old & ((1 << EVTQ_LOG2) - 1)) ==
+              EVT_C_BAD_STE;
+        g_assert_cmpint(bad, ==, i % 2 == 0);
+        smmu_writel(t.qts, SMMU_EVTQ_CONS,
+                    smmu_readl(t.qts, SMMU_EVTQ_PROD));
+    }
+    dma_end(&t);
+}
+
 int main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
@@ -404,6 +441,7 @@ int main(int argc, char **argv)
                         test_absent);
     qtest_add_func("/smmuv3-fixes/stream-table-size", test_stream_table_size);
     qtest_add_func("/smmuv3-fixes/linear-again", test_linear_again);
+    qtest_add_func("/smmuv3-fixes/s2-first-level", test_s2_first_level);
 
     return g_test_run();
 }
