@@ -145,7 +145,7 @@ def add_common(parser):
     guest.add_argument(
         "--quantum", metavar="NS", type=positive,
         help="vtime: how far a CPU may run ahead of the others (default: "
-             "100)")
+             "100; 50 with --watch)")
     add_jitter(guest)
     guest.add_argument(
         "--watch", choices=("off", "auto", "all"),

@@ -46,6 +46,14 @@ class Argv(unittest.TestCase):
             "tcg,thread=single,vtime=on,vtime-profile=/p.ini,"
             "vtime-quantum=50,vtime-jitter=7"])
 
+    def test_quantum_of_watched_lines(self):
+        for quantum, word in ((None, 50), (100, 100)):
+            clock = machine.Clock("vtime", Path("/p.ini"), quantum,
+                                  watch="auto")
+            self.assertEqual(values(argv("vtd", clock=clock), "-accel"), [
+                "tcg,thread=single,vtime=on,vtime-profile=/p.ini,"
+                f"vtime-quantum={word},vtime-watch=auto"])
+
     def test_each_machine_has_a_profile(self):
         for m in machine.MACHINES.values():
             self.assertTrue(machine.profile(m).is_file(), m.name)
