@@ -256,3 +256,86 @@ void algorithms_switch(const char *address, void (*maps)(const char *address))
 		 "\"leaked_kb\":%ld}\n", tried, injected, leaked);
 	put_line(line);
 }
+
+/* How a device that uses what was unmapped is watched, and for how long. */
+struct watch {
+	unsigned int rounds;
+	unsigned int interval_ns;
+	unsigned int wait_us;
+};
+
+static void put_stale(const char *address, const char *domain, const char *knob,
+		      const char *mode, struct watch watch)
+{
+	char path[PATH_MAX], text[512], line[768];
+
+	snprintf(path, sizeof(path), LAB "/stale-%s", address);
+	snprintf(text, sizeof(text), "%u %u %u", watch.rounds,
+		 watch.interval_ns, watch.wait_us);
+	if (!write_file(path, text))
+		fail("%s, %s: %s: %s", knob, mode, path, strerror(errno));
+	if (!read_line(path, text, sizeof(text)))
+		fail("cannot read %s", path);
+	snprintf(line, sizeof(line),
+		 "{\"iommulab\":\"stale\",\"domain\":\"%s\",\"knob\":\"%s\","
+		 "\"mode\":\"%s\",\"seen\":%s}\n", domain, knob, mode, text);
+	put_line(line);
+}
+
+/* Each mode of each knob that can be chosen while the machine runs. */
+static void stale_modes(const char *address, const char *domain,
+			unsigned int rounds)
+{
+	char text[256], knob[32], mode[32], path[PATH_MAX], old[64];
+	FILE *f = fopen(LAB "/modes", "re");
+
+	if (!f)
+		fail("the kernel has no list of algorithms");
+	while (fgets(text, sizeof(text), f)) {
+		bool strict = !strcmp(domain, "DMA");
+		struct watch watch = { rounds, 100, 100000 };
+
+		if (sscanf(text, "%31s %31s", knob, mode) != 2)
+			fail("cannot read the list of algorithms: %s", text);
+		if (!strcmp(knob, "swiotlb"))
+			continue;
+		if (!group_knob(path, address, knob))
+			snprintf(path, sizeof(path), LAB "/%s", knob);
+
+		/*
+		 * Deferred flushes come after 10 ms or, of "single", after a
+		 * second: slower, so that the accesses until then are not too
+		 * many, and each access to each shape once.
+		 */
+		if (!strcmp(knob, "flush")) {
+			if (strict)
+				continue;
+			strict = !strcmp(mode, "strict");
+		}
+		if (!strict)
+			watch = !strcmp(mode, "single") ?
+				(struct watch){ 9, 20000, 3000000 } :
+				(struct watch){ 9, 1000, 3000000 };
+
+		if (!read_line(path, old, sizeof(old)))
+			fail("cannot read %s", path);
+		unbind_driver(address);
+		if (!write_file(path, mode))
+			fail("%s: \"%s\": %s", path, mode, strerror(errno));
+		bind_driver(address);
+		put_stale(address, domain, knob, mode, watch);
+
+		unbind_driver(address);
+		if (!write_file(path, old))
+			fail("%s: \"%s\": %s", path, old, strerror(errno));
+		bind_driver(address);
+	}
+	fclose(f);
+}
+
+void algorithms_stale(const char *address, unsigned int rounds)
+{
+	stale_modes(address, "DMA", rounds);
+	set_domain(address, "DMA-FQ");
+	stale_modes(address, "DMA-FQ", rounds);
+}

@@ -18,4 +18,11 @@ void algorithms_iova(unsigned int ops);
  */
 void algorithms_switch(const char *address, void (*maps)(const char *address));
 
+/*
+ * Whether and how long a device reaches what was unmapped, in a strict and in
+ * a deferred domain, with each mode; a line for each.  The device is the lab's
+ * DMA device with its own driver and has a strict domain.
+ */
+void algorithms_stale(const char *address, unsigned int rounds);
+
 #endif

@@ -17,7 +17,8 @@
  *   iommulab.mode=MODE             type of its IOMMU domain, see modes; as the
  *                                  kernel chose it if not given
  *   iommulab.bench=KEY:VALUE,...   see bench_keys
- *   iommulab.ops=N                 calls that job=iova makes
+ *   iommulab.ops=N                 calls that job=iova makes, rounds of
+ *                                  job=stale
  *   iommulab.counters=1            for the kernel: count; is reported
  *   iommulab.cmdq_shift=N          for the kernel: small command queues
  *   iommulab.side=NAME             see side.h
@@ -57,10 +58,14 @@
 
 #define PCI_DEVICES "/sys/bus/pci/devices"
 #define BENCH_DRIVER "iommulab_bench"
+#define DMA_DRIVER "iommulab_dma"
 
 #define PORT_VENDOR 0x1234
 #define PORT_DEVICE 0x4c41
 #define PORT_SIZE 4096
+
+#define DMA_VENDOR 0x1234
+#define DMA_DEVICE 0x4c44
 
 /* What the command line asks for. */
 struct job {
@@ -335,6 +340,7 @@ static void run_locks(struct job *job);
 static void run_modes(struct job *job);
 static void run_iova(struct job *job);
 static void run_switch(struct job *job);
+static void run_stale(struct job *job);
 
 static const struct {
 	const char *name;
@@ -349,6 +355,7 @@ static const struct {
 	{ "modes", run_modes },
 	{ "iova", run_iova },
 	{ "switch", run_switch },
+	{ "stale", run_stale },
 };
 
 static void parse_job(struct job *job, const char *s)
@@ -359,7 +366,7 @@ static void parse_job(struct job *job, const char *s)
 			return;
 		}
 	}
-	fail("iommulab.job: \"%s\" is none of ready, bench, clocks, costs, waiters, locks, modes, iova, switch",
+	fail("iommulab.job: \"%s\" is none of ready, bench, clocks, costs, waiters, locks, modes, iova, switch, stale",
 	     s);
 }
 
@@ -530,7 +537,7 @@ static const struct {
 	unsigned int vendor;
 	unsigned int device;
 } dma_devices[] = {
-	{ 0x1234, 0x4c44 },
+	{ DMA_VENDOR, DMA_DEVICE },
 	{ 0x1b36, 0x0005 },
 };
 
@@ -555,10 +562,18 @@ static const char *find_dma_device(const struct job *job)
 	fail("no device to map for; choose one with iommulab.device");
 }
 
+/* The one that driver_override says. */
 void bind_driver(const char *address)
 {
-	if (!write_file("/sys/bus/pci/drivers/" BENCH_DRIVER "/bind", address))
-		fail("cannot bind %s to " BENCH_DRIVER ": %s", address,
+	char path[PATH_MAX], driver[64];
+
+	snprintf(path, sizeof(path), PCI_DEVICES "/%s/driver_override",
+		 address);
+	if (!read_line(path, driver, sizeof(driver)))
+		fail("%s has no driver chosen for it", address);
+	snprintf(path, sizeof(path), "/sys/bus/pci/drivers/%s/bind", driver);
+	if (!write_file(path, address))
+		fail("cannot bind %s to %s: %s", address, driver,
 		     strerror(errno));
 }
 
@@ -576,7 +591,7 @@ void unbind_driver(const char *address)
  * driver, but one that had a driver before: on some machines a device meets
  * its IOMMU only then.
  */
-static void set_domain(const char *address, const char *type)
+void set_domain(const char *address, const char *type)
 {
 	char path[PATH_MAX], old[32];
 
@@ -659,13 +674,14 @@ static void set_knobs(const struct job *job, const char *address)
 		bind_driver(address);
 }
 
-static void bind_device(const char *address, const char *domain)
+static void bind_device(const char *address, const char *driver,
+			const char *domain)
 {
 	char path[PATH_MAX];
 
 	snprintf(path, sizeof(path), PCI_DEVICES "/%s/driver_override",
 		 address);
-	if (!write_file(path, BENCH_DRIVER))
+	if (!write_file(path, driver))
 		fail("cannot set the driver of %s: %s", address,
 		     strerror(errno));
 
@@ -829,7 +845,7 @@ static void run_bench(struct job *job)
 	char path[PATH_MAX];
 	int fd;
 
-	bind_device(address, job->domain);
+	bind_device(address, BENCH_DRIVER, job->domain);
 	set_knobs(job, address);
 
 	snprintf(path, sizeof(path), "/sys/kernel/debug/iommulab/%s", address);
@@ -987,8 +1003,19 @@ static void run_switch(struct job *job)
 {
 	const char *address = find_dma_device(job);
 
-	bind_device(address, job->domain);
+	bind_device(address, BENCH_DRIVER, job->domain);
 	algorithms_switch(address, maps);
+}
+
+static void run_stale(struct job *job)
+{
+	const char *address = find_device(DMA_VENDOR, DMA_DEVICE);
+
+	if (!address)
+		fail("no PCI device %04x:%04x, the lab's DMA device",
+		     DMA_VENDOR, DMA_DEVICE);
+	bind_device(address, DMA_DRIVER, "DMA");
+	algorithms_stale(address, job->ops);
 }
 
 /* report_ready() said it. */

@@ -26,8 +26,11 @@ bool write_file(const char *path, const char *s);
 /* The last line of the kernel's log that has these words, or NULL. */
 const char *kernel_message(const char *words);
 
-/* Give the device the benchmark's driver, and take it away. */
+/* Give the device the driver chosen for it, and take it away. */
 void bind_driver(const char *address);
 void unbind_driver(const char *address);
+
+/* Give the group of a device, which has a driver, this type of domain. */
+void set_domain(const char *address, const char *type);
 
 #endif

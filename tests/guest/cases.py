@@ -15,7 +15,7 @@ import unittest
 
 from lab import LabTest
 
-from iommulab import machine, modes, result
+from iommulab import logscan, machine, modes, result
 
 DOMAINS = {"strict": "DMA", "lazy": "DMA-FQ", "passthrough": "identity"}
 
@@ -199,9 +199,9 @@ class Algorithms:
     tested = ["rcache", "rbtree46", "rbtree612", "rcache47", "pools:1",
               "pools:16", "poolslarge:4"]
 
-    def job(self, cpus, *options):
+    def job(self, cpus, *options, code=0):
         """The result lines of a job by kind."""
-        self.guest(0, "boot", "--cpus", str(cpus), "--append",
+        self.guest(code, "boot", "--cpus", str(cpus), "--append",
                    " ".join(f"iommulab.{option}" for option in options))
         [folder] = self.output.iterdir()
         lines = {}
@@ -253,6 +253,41 @@ class Algorithms:
         # rcache47 alone takes 2 x 2 x 6 magazines for two CPUs.
         self.assertGreater(line["injected"], 30)
         self.assertLess(line["leaked_kb"], self.leak_kb)
+
+    def test_stale_translations(self):
+        """A device goes on with what is unmapped under it. A strict unmap
+        ends that; a deferred one lets it, but not for long: 10 ms, or 1 s of
+        "single", which Linux's timers round up, and two ticks."""
+        tick = 4_000_000
+        # The timer wheel: 10 ms are 3 ticks; of a second it counts 8 at once.
+        window = {True: 256 * tick, False: 3 * tick}
+        # That the device was refused is in the log, and is all there is.
+        lines = self.job(4, "job=stale", "ops=90", code=5)["stale"]
+        [log] = self.output.glob("*/console.log")
+        self.assertEqual({f.kind for f in logscan.scan(log.read_text())},
+                         {"IOMMU fault"})
+        tried = [(line["domain"], line["knob"], line["mode"])
+                 for line in lines]
+        self.assertEqual(sorted(tried), sorted(
+            (domain, name, mode) for domain in ("DMA", "DMA-FQ")
+            for name, knob in modes.KNOBS.items()
+            if self.name in knob.machines and not knob.boot
+            and (domain, name) != ("DMA", "flush") for mode in knob.modes))
+        for line in lines:
+            seen = line["seen"]
+            choice = (line["knob"], line["mode"])
+            self.assertEqual(seen["errors"], 0, line)
+            if line["domain"] == "DMA" or choice == ("flush", "strict"):
+                # Each round of each queue was refused.
+                self.assertEqual(seen["rounds"], 90, line)
+                self.assertEqual(seen["reads"] + seen["writes"], 0, line)
+                self.assertGreater(seen["faults"], 90, line)
+            else:
+                # The same eyes see it where it is allowed.
+                self.assertGreater(seen["reads"], 0, line)
+                self.assertGreater(seen["writes"], 0, line)
+                self.assertLess(seen["window_ns"], 2 * tick + window[
+                    choice == ("flush", "single")], line)
 
     def test_unknown_mode(self):
         done = self.guest(5, "boot", "--append",
