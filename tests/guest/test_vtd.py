@@ -27,6 +27,16 @@ class Failure(cases.Failure, cases.GuestTest):
 class Algorithms(cases.Algorithms, cases.GuestTest):
     name = "vtd"
 
+    def test_stale_translations_of_the_device(self):
+        """By ATS: the device's own TLB has to be invalidated, too."""
+        for seen in self.stale(
+                "--qemu-opt=-global iommulab-dma.ats=on "
+                "-global intel-iommu.device-iotlb=on"):
+            # Every second nine rounds of 90 on each of 4 queues.
+            if seen["rounds"] == 90:
+                self.assertEqual(seen["ats"], 4 * 45)
+                self.assertGreater(seen["atc_hits"], 4 * 45)
+
 
 class EachMode(cases.EachMode, cases.GuestTest):
     name = "vtd"
