@@ -120,7 +120,8 @@ PLAIN = ("jobs", "resume", "output", "keep", "dry_run", "timeout")
 
 def _main(parser, args):
     default = vars(parser.parse_args([]))
-    if all(getattr(args, key) == value for key, value in default.items()
+    # "is": what was given says something also where it equals the default.
+    if all(getattr(args, key) is value for key, value in default.items()
            if key not in PLAIN and key != "func"):
         from . import sweep     # which builds on this
         return sweep.comparison(args)

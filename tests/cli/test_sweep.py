@@ -211,9 +211,11 @@ class Comparison(LabTest):
         self.assertFalse(self.output.exists())
 
     def test_any_option_makes_it_the_table(self):
-        done = self.expect(0, "run", "--dry-run", "--cpus", "1")
-        self.assertNotIn("queue-timing=on", done.stdout)
-        self.assertEqual(len(done.stdout.splitlines()), 6)
+        """Also one that says what is the default."""
+        for cpus, cells in ("1", 6), ("1,2,4", 18):
+            done = self.expect(0, "run", "--dry-run", "--cpus", cpus)
+            self.assertNotIn("queue-timing=on", done.stdout)
+            self.assertEqual(len(done.stdout.splitlines()), cells)
 
     def comparison(self, *args):
         """With a stand-in, which the command line cannot choose."""
