@@ -270,8 +270,11 @@ class Batch:
         self.progress.count(len(cells), sum(map(self.weight, cells)))
         jobs = self.args.jobs or len(os.sched_getaffinity(0))
         pool = ThreadPoolExecutor(jobs)
-        todo = {pool.submit(self._one, cell): cell for cell in cells}
+        todo = {}
         try:
+            # In here: Ctrl-C may come while the first guest starts.
+            for cell in cells:
+                todo[pool.submit(self._one, cell)] = cell
             while todo:
                 ended, _ = wait(todo, 0.5, FIRST_COMPLETED)
                 for future in ended:

@@ -263,7 +263,8 @@ class Interrupt(LabTest):
                          *self.fake("hang"), "--json", str(path))
         self.addCleanup(run.kill)
         while not list(self.output.glob("*.part-*")):
-            time.sleep(0.05)
+            # Soon, as others are still to be started then.
+            time.sleep(0.001)
             self.assertIsNone(run.poll())
         run.send_signal(signal.SIGINT)
         out, _ = run.communicate(timeout=30)
