@@ -299,8 +299,7 @@ static void stale_modes(const char *address, const char *domain,
 			fail("cannot read the list of algorithms: %s", text);
 		if (!strcmp(knob, "swiotlb"))
 			continue;
-		if (!group_knob(path, address, knob))
-			snprintf(path, sizeof(path), LAB "/%s", knob);
+		knob_path(path, address, knob);
 
 		/*
 		 * Deferred flushes come after 10 ms or, of "single", after a

@@ -626,8 +626,7 @@ const char *kernel_message(const char *words)
 	return message;
 }
 
-/* Where the mode of a knob is: of the device's group, or of all. */
-static void knob_path(char *path, const char *address, const char *name)
+void knob_path(char *path, const char *address, const char *name)
 {
 	snprintf(path, PATH_MAX, PCI_DEVICES "/%s/iommu_group/iommulab_%s",
 		 address, name);

@@ -30,6 +30,9 @@ const char *kernel_message(const char *words);
 void bind_driver(const char *address);
 void unbind_driver(const char *address);
 
+/* Where the mode of a knob is, PATH_MAX: of the device's group, or of all. */
+void knob_path(char *path, const char *address, const char *name);
+
 /* Give the group of a device, which has a driver, this type of domain. */
 void set_domain(const char *address, const char *type);
 
